@@ -1,0 +1,70 @@
+# Every target does its own set-up: all that is needed is Python 3.11 or newer with its venv module.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOG := $(VENV)/install.log
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format types contracts bench clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
+	  printf '  make %-10s  %s\n' "$$target" "$$text"; done
+
+setup: $(STAMP) ## Create .venv and install Headgate with its tools (once)
+
+demo: $(STAMP) ## Watch limits at work
+	@$(BIN)/headgate demo $(ARGS)
+
+test: lint types contracts ## Everything CI checks: lint, types, import contracts, all tests
+	@$(BIN)/pytest $(ARGS)
+
+test-fast: $(STAMP) ## The tests that take less than a minute together
+	@$(BIN)/pytest -m "not slow" $(ARGS)
+
+lint: $(STAMP) ## Check style and formatting
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+format: $(STAMP) ## Format the code and fix what can be fixed
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+types: $(STAMP) ## Check types (strict in src)
+	@$(BIN)/pyright
+
+contracts: $(STAMP) ## Check that imports point down only
+	@$(BIN)/lint-imports
+
+bench: $(STAMP) ## Measure; make bench ARGS="..." passes arguments on
+	@$(BIN)/python -m bench $(ARGS)
+
+clean: ## Remove .venv, caches and build results
+	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stamp is written only by a complete installation, so an interrupted one is taken up again.
+$(STAMP): pyproject.toml | $(BIN)/python
+	@rm -f $@
+	@printf 'Installing Headgate and its tools into $(VENV) (a minute or two the first time) '
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[dev]' 2>&1 \
+	  && touch $@; } | tee $(LOG) | while read -r line; do printf .; done; echo
+	@test -e $@ || { tail -n 25 $(LOG); echo "The installation failed; the whole log is in $(LOG)."; exit 1; }
+
+# Some distributions ship venv without ensurepip. An outer pip can then put pip into the environment.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Headgate needs Python 3.11 or newer, and '$(PYTHON)' is not. Name one: make PYTHON=python3.12 ..."; \
+	  exit 1; }
+	@echo "Creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \
+	  || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+	    && $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check pip; } 2>/dev/null \
+	  || { rm -rf $(VENV); \
+	    echo "'$(PYTHON) -m venv' cannot create an environment with pip."; \
+	    echo "On Debian and Ubuntu: apt install python3-venv. Or name another Python: make PYTHON=... "; \
+	    exit 1; }
