@@ -38,7 +38,7 @@ types: $(STAMP) ## Check types (strict in src)
 	@$(BIN)/pyright
 
 contracts: $(STAMP) ## Check that imports point down only
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 bench: $(STAMP) ## Measure; make bench ARGS="..." passes arguments on
 	@$(BIN)/python -m bench $(ARGS)

@@ -1,0 +1,3 @@
+"""Headgate: a background job queue whose core is admission."""
+
+__version__ = "0.1.0"
