@@ -1,0 +1,264 @@
+"""The rules of admission (DESIGN section 3) in plain Python. Read this page first.
+
+A store keeps a *ledger*: who holds which key, who waits on it, who was offered it, what was spent of it. Everything
+that can start, stop or move a job goes through one `Admission`, which lives for one atomic step of the store:
+
+    arrive     a job became due: ready if all its keys have room, else parked        rules 8, 9
+    claim      a worker wants a ready job: all its keys at once, or parked           rules 1, 2, 3, 4, 7
+    give_back  an attempt ended, or a pending job left: nothing of it stays behind   rules 1, 5
+    offer      at the end of the step: waiters of every touched key, in order        rule 5
+
+`claim` is the one walker, `give_back` the one release (rule 10). A key is *touched* when it may have gained room or
+lost an offer; touching too often costs a look, forgetting to touch would lose a wake-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from headgate.keys import Use, is_rate
+from headgate.rates import Meter, Pace
+
+UNLIMITED = 1 << 60
+OFFER_MOST = 1000
+"""Offers per key, queue and step. A lifted limit with a million waiters is offered in slices: each claim of an
+offered job touches its key again, so the next slice follows as the last one is claimed."""
+
+
+class Cap(msgspec.Struct, frozen=True):
+    """The number of a concurrency limit in force. None does not limit, 0 closes."""
+
+    max: int | None
+
+
+Rule = Cap | Pace
+
+
+class Pending(Protocol):
+    """A job as admission sees it. `refusals` is None until it first parks; `offered_by` is the key whose room it
+    was promised when it became ready."""
+
+    @property
+    def queue(self) -> str: ...
+    @property
+    def waiting_on(self) -> str | None: ...
+    @property
+    def offered_by(self) -> str | None: ...
+    @property
+    def refusals(self) -> int | None: ...
+    @property
+    def units(self) -> int:
+        """What it needs of the key it waits on or was offered by."""
+        ...
+
+
+J = TypeVar("J", bound=Pending)
+
+
+class Ledger(Protocol[J]):
+    """What a store must answer and record, within one atomic step."""
+
+    def uses(self, job: J) -> Sequence[Use]:
+        """The keys of a job in canonical order (rule 6), caps of its task and queue included."""
+        ...
+
+    def rule(self, key: str) -> Rule:
+        """The numbers in force for a key."""
+        ...
+
+    def held(self, key: str) -> int:
+        """How many holder records a concurrency key has."""
+        ...
+
+    def holds(self, key: str, job: J) -> bool:
+        """Whether the job holds the key by a reservation."""
+        ...
+
+    def meter(self, key: str) -> Meter:
+        """What has been spent of a rate key."""
+        ...
+
+    def offered(self, key: str, queue: str) -> int:
+        """Units of the key that are promised to ready jobs of the queue."""
+        ...
+
+    def queues_waiting(self, key: str) -> Sequence[str]:
+        """The queues that have waiters on the key."""
+        ...
+
+    def waiters(self, key: str, queue: str, most: int) -> Sequence[J]:
+        """The first waiters of a queue on a key, in the order priority, due time, arrival."""
+        ...
+
+    def take(self, key: str, job: J, *, reserved: bool) -> None:
+        """Record the job as a holder of a concurrency key (turning its reservation, if any, into a slot)."""
+        ...
+
+    def spend(self, key: str, pace: Pace, units: int) -> None:
+        """Take tokens of a rate key."""
+        ...
+
+    def drop(self, job: J, keep: Sequence[str] = ()) -> Sequence[str]:
+        """Delete the job's holder records except those of `keep`; returns the keys that were let go."""
+        ...
+
+    def start(self, job: J) -> None:
+        """The job runs: a new attempt of the claiming worker."""
+        ...
+
+    def make_ready(self, job: J, offered_by: str | None, units: int) -> None:
+        """The job may be claimed. Reservations it holds now run out after the reservation's time to live."""
+        ...
+
+    def park(self, job: J, on: Use, refusals: int) -> None:
+        """The job waits on a key."""
+        ...
+
+    def arm(self, key: str, at: int | None) -> None:
+        """Set the one timer of a rate key, or clear it."""
+        ...
+
+
+class Admission(Generic[J]):
+    """Decides over one ledger at one instant. `offer()` must be the last thing that happens in the step."""
+
+    def __init__(self, ledger: Ledger[J], now: int, patience: int) -> None:
+        self.ledger = ledger
+        self.now = now
+        self.patience = patience
+        self.touched: dict[str, None] = {}
+
+    def free(self, key: str) -> int:
+        """Slots or whole tokens that are left. Below zero when a limit was lowered under what runs (rule 11)."""
+        rule = self.ledger.rule(key)
+        if isinstance(rule, Cap):
+            return UNLIMITED if rule.max is None else rule.max - self.ledger.held(key)
+        if rule.limit is None:
+            return UNLIMITED
+        return self.ledger.meter(key).free(rule, self.now) if rule.limit else 0
+
+    def touch(self, key: str | None) -> None:
+        """Look at this key's waiters when the step ends."""
+        if key is not None:
+            self.touched[key] = None
+
+    # ── a job becomes due ────────────────────────────────────────────────────────────────────────────────────────
+
+    def arrive(self, job: J) -> None:
+        """Ready if every key has room beyond what is promised already in this queue; else parked on the first without.
+
+        A newcomer that becomes ready counts as offered by its tightest key, so that a thousand newcomers on an idle
+        key of max 1 make one ready job and 999 waiters, and none of them stands in the way of unrelated work.
+        """
+        tightest, least = None, UNLIMITED + 1
+        for use in self.ledger.uses(job):
+            room = self.free(use.key) - self.ledger.offered(use.key, job.queue)
+            if room < use.units:
+                self.ledger.park(job, use, 0)
+                self._touch_rate(use.key)
+                return
+            if room < least:
+                tightest, least = use, room
+        self.ledger.make_ready(job, tightest and tightest.key, tightest.units if tightest else 0)
+
+    # ── a worker wants it ────────────────────────────────────────────────────────────────────────────────────────
+
+    def claim(self, job: J) -> bool:
+        """Start the job if all of its keys admit it now; else park it on the first that does not."""
+        uses = self.ledger.uses(job)
+        refused = next((use for use in uses if not self._admits(job, use)), None)
+        if refused is not None:
+            self._refuse(job, refused, uses)
+            return False
+        for use in uses:
+            self._take(job, use)
+        self.touch(job.offered_by)
+        self.ledger.start(job)
+        return True
+
+    def _admits(self, job: J, use: Use) -> bool:
+        return self.free(use.key) >= use.units or self.ledger.holds(use.key, job)
+
+    def _take(self, job: J, use: Use) -> None:
+        rule = self.ledger.rule(use.key)
+        if isinstance(rule, Cap):
+            self.ledger.take(use.key, job, reserved=False)
+        elif rule.limit is not None:
+            self.ledger.spend(use.key, rule, use.units)
+
+    def _refuse(self, job: J, refused: Use, uses: Sequence[Use]) -> None:
+        passed_over = job.refusals is not None and job.offered_by not in (None, refused.key)
+        refusals = (job.refusals or 0) + passed_over
+        kept = self._reservable(refused, uses) if refusals >= self.patience else ()
+        for key in kept:
+            if not self.ledger.holds(key, job):
+                self.ledger.take(key, job, reserved=True)
+        for key in self.ledger.drop(job, keep=kept):
+            self.touch(key)
+        self.touch(job.offered_by)
+        self._touch_rate(refused.key)
+        self.ledger.park(job, refused, refusals)
+
+    def _reservable(self, refused: Use, uses: Sequence[Use]) -> tuple[str, ...]:
+        """The keys before the refusing one (rule 7). All of them just admitted the job; none is a rate key, since
+        these come last. Never for a rate wait."""
+        if is_rate(refused.key):
+            return ()
+        return tuple(use.key for use in uses[: uses.index(refused)])
+
+    # ── it ends, or leaves ───────────────────────────────────────────────────────────────────────────────────────
+
+    def give_back(self, job: J) -> None:
+        """Let go of all that a job holds, was promised, or stands in line for. Called before its state changes."""
+        for key in self.ledger.drop(job):
+            self.touch(key)
+        self.touch(job.offered_by)
+        if job.waiting_on is not None:
+            self._touch_rate(job.waiting_on)
+
+    # ── waiters of touched keys ──────────────────────────────────────────────────────────────────────────────────
+
+    def offer(self) -> int:
+        """Offer every touched key's room to its waiters; returns how many became ready."""
+        touched, self.touched = self.touched, {}
+        return sum(self._offer(key) for key in touched)
+
+    def _offer(self, key: str) -> int:
+        queues = self.ledger.queues_waiting(key)
+        offered = sum(self._offer_queue(key, queue) for queue in queues)
+        if is_rate(key):
+            self._arm(key, queues)
+        return offered
+
+    def _offer_queue(self, key: str, queue: str) -> int:
+        room = self.free(key) - self.ledger.offered(key, queue)
+        count = 0
+        for job in self.ledger.waiters(key, queue, min(room, OFFER_MOST)) if room > 0 else ():
+            if job.units > room:
+                break
+            room -= job.units
+            self.ledger.make_ready(job, key, job.units)
+            count += 1
+        return count
+
+    def _arm(self, key: str, queues: Iterable[str]) -> None:
+        """One timer per rate key: when the first of its queues' heads will find its tokens."""
+        rule = self.ledger.rule(key)
+        times = [at for queue in queues if (at := self._head_at(key, queue, rule)) is not None]
+        self.ledger.arm(key, min(times, default=None))
+
+    def _head_at(self, key: str, queue: str, rule: Rule) -> int | None:
+        heads = self.ledger.waiters(key, queue, 1)
+        if not heads or isinstance(rule, Cap):
+            return None
+        if rule.limit is None:
+            return self.now
+        needed = self.ledger.offered(key, queue) + heads[0].units
+        return self.ledger.meter(key).when(rule, needed, self.now)
+
+    def _touch_rate(self, key: str) -> None:
+        if is_rate(key):
+            self.touch(key)

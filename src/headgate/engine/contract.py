@@ -1,0 +1,531 @@
+"""The engine contract: the verbs that every store offers, and the records that travel through them.
+
+The docstrings are the specification; the conformance suite is its proof. Each verb is one atomic step in the store and
+one round trip. Times are microseconds. Every verb takes `now`, which replaces the store's own clock: tests move
+time, nothing else passes it. Ids in a result stand in the order in which they were asked for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from headgate.clock import SECOND
+from headgate.job import Job, JobState, NewJob, PastAttempt
+from headgate.keys import Use
+from headgate.retry import RetryPolicy
+
+LimitKind = Literal["concurrency", "rate", "floating"]
+Algorithm = Literal["token_bucket", "leaky", "sliding_window"]
+
+DAY = 24 * 3600 * SECOND
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A small frozen value."""
+
+
+# ── settings and limits ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Settings(Record, frozen=True):
+    """What an engine is opened with; the same for all processes of one deployment."""
+
+    patience: int = 8
+    reservation_ttl: int = 10 * SECOND
+    keep_succeeded: int = DAY
+    keep_failed: int = 14 * DAY
+    keep_cancelled: int = 14 * DAY
+    busy_timeout: int = 30 * SECOND
+
+
+class Limit(Record, frozen=True):
+    """A declared limit. `max` is the number at once, or the starts per `period`; None does not limit."""
+
+    name: str
+    kind: LimitKind
+    max: int | None
+    period: int = 0
+    burst: int | None = None
+    algorithm: Algorithm = "token_bucket"
+
+
+class Override(Record, frozen=True):
+    """An operator's word. It speaks for one key, one tenant's keys of a name, or a whole name.
+
+    The most specific one wins: (name, value, tenant), (name, value), (name, tenant), (name).
+    """
+
+    name: str
+    max: int | None
+    value: str | None = None
+    tenant: str | None = None
+    by: str = ""
+    at: int = 0
+    why: str = ""
+    until: int | None = None
+
+
+class LimitStatus(Record, frozen=True):
+    """A limit, or one key of it, as it stands. `key` is its text form; `declared` and `max` may differ by override
+    or, for a floating limit, by what was computed."""
+
+    name: str
+    key: str
+    tenant: str
+    kind: LimitKind
+    max: int | None
+    declared: int | None
+    override: Override | None
+    held: int
+    waiting: int
+    period: int = 0
+    burst: int | None = None
+    algorithm: Algorithm = "token_bucket"
+
+
+class KeyInUse(Record, frozen=True):
+    """A key of a floating limit that is held or waited for, and what was last computed for it."""
+
+    key: str
+    max: int | None
+    held: int
+    waiting: int
+    computed_at: int | None
+
+
+# ── enqueue ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Enqueued(Record, frozen=True):
+    """`created` is False where an unfinished job with the same unique key was there and is returned instead."""
+
+    id: str
+    state: JobState
+    created: bool
+
+
+class ImportedJob(Record, frozen=True):
+    """A job with its history. `attempts` are numbered 1, 2, 3 …, all ended, all but the last failed."""
+
+    job: NewJob
+    attempts: tuple[PastAttempt, ...] = ()
+    enqueued_at: int | None = None
+
+
+class ImportResult(Record, frozen=True):
+    """What became of one imported record; `refused` says why nothing was changed."""
+
+    id: str
+    state: JobState | None
+    refused: str | None = None
+
+
+# ── workers and attempts ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Worker(Record, frozen=True):
+    """A worker as it registers. `queues` None serves every queue; `tasks` are the ones that it can run."""
+
+    id: str
+    tasks: frozenset[str]
+    queues: tuple[str, ...] | None = None
+    lease: int = 15 * SECOND
+    host: str = ""
+    pid: int = 0
+    concurrency: int = 0
+
+
+class WorkerStatus(Record, frozen=True):
+    """A registered worker as it stands."""
+
+    worker: Worker
+    registered_at: int
+    lease_until: int
+    running: int
+
+
+class Attempt(Record, frozen=True):
+    """A claimed job: all that a worker needs to run it. `tries` counts this attempt, too."""
+
+    job: str
+    number: int
+    task: str
+    queue: str
+    args: str
+    tenant: str
+    priority: int
+    tries: int
+    retry: RetryPolicy
+    timeout: int | None
+    metadata: str | None
+    enqueued_at: int
+    started_at: int
+    progress: str | None = None
+
+
+class Succeeded(Record, frozen=True):
+    """The attempt returned; `result` is JSON."""
+
+    job: str
+    attempt: int
+    result: str = "null"
+
+
+class Failed(Record, frozen=True):
+    """The attempt raised. `retry_in` None ends the job; a number sends it back after so many microseconds."""
+
+    job: str
+    attempt: int
+    error: str
+    retry_in: int | None = None
+
+
+class Snoozed(Record, frozen=True):
+    """The attempt asked to be run later; it does not count."""
+
+    job: str
+    attempt: int
+    delay: int
+
+
+class Stopped(Record, frozen=True):
+    """The attempt ended as cancelled: by request, or by its own CancelJob."""
+
+    job: str
+    attempt: int
+    error: str | None = None
+
+
+class Released(Record, frozen=True):
+    """The worker shuts down and gives the job back as it was; it does not count."""
+
+    job: str
+    attempt: int
+
+
+class Progress(Record, frozen=True):
+    """A running attempt reports how far it is; ends nothing. `value` is JSON."""
+
+    job: str
+    attempt: int
+    value: str
+
+
+Outcome = Succeeded | Failed | Snoozed | Stopped | Released
+Report = Outcome | Progress
+
+
+class Exchanged(Record, frozen=True):
+    """The answer to an exchange.
+
+    `refused` are the reports (job, attempt) that matched no running attempt of this worker. `cancelling` are the jobs
+    this worker runs for which a cancel was asked. `next_due` is when a sweep will next have work. `more` says that
+    ready jobs remain that this exchange did not look at, so that it pays to ask again at once.
+    """
+
+    attempts: tuple[Attempt, ...]
+    refused: tuple[tuple[str, int], ...]
+    cancelling: tuple[str, ...]
+    next_due: int | None
+    more: bool
+    now: int
+
+
+class Beat(Record, frozen=True):
+    """The answer to a heartbeat."""
+
+    cancelling: tuple[str, ...]
+    now: int
+
+
+class Swept(Record, frozen=True):
+    """What a sweep did; `more` when a bound was reached and another sweep at once would find work."""
+
+    due: int
+    lost: int
+    offered: int
+    expired: int
+    more: bool
+    next_due: int | None
+    now: int
+
+
+# ── changes to jobs ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Verdict(Record, frozen=True):
+    """What a verb did to one job. `done` with the state after it; else the state that refused it, None if unknown."""
+
+    id: str
+    done: bool
+    state: JobState | None
+
+
+class Filter(Record, frozen=True):
+    """Which jobs to find; what is None does not matter. `key` is the ident of a key they wait on or hold."""
+
+    states: tuple[JobState, ...] | None = None
+    queue: str | None = None
+    task: str | None = None
+    tenant: str | None = None
+    waiting_on: str | None = None
+    ids: tuple[str, ...] | None = None
+    unique: str | None = None
+
+
+class QueueStatus(Record, frozen=True):
+    """A queue as it stands."""
+
+    name: str
+    paused: bool
+    scheduled: int
+    ready: int
+    waiting: int
+    running: int
+
+
+# ── explanations and audit ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Holder(Record, frozen=True):
+    """Who holds a slot. `reserved` marks a waiting job's reservation (rule 7)."""
+
+    job: str
+    task: str
+    worker: str | None
+    since: int
+    reserved: bool
+
+
+class Facts(Record, frozen=True):
+    """All that explains why a job is where it is; the words are put together above the engines.
+
+    For a waiting job: the limit it waits on, up to ten holders, `place` (1 is next) among the waiters of its queue,
+    and `earliest` for a rate. For a ready one: whether its queue is paused, how many live workers serve the queue, and
+    how many of these know the task.
+    """
+
+    job: Job
+    limit: LimitStatus | None
+    holders: tuple[Holder, ...]
+    place: int | None
+    earliest: int | None
+    paused: bool
+    serving: int
+    knowing: int
+    now: int
+
+
+class JobView(Record, frozen=True):
+    """An unfinished job as the audit and the comparison of engines see it."""
+
+    id: str
+    state: JobState
+    queue: str
+    task: str
+    order: tuple[int, int]
+    due: int
+    uses: tuple[Use, ...]
+    waiting_on: str | None
+    offered_by: str | None
+    refusals: int | None
+    worker: str | None
+    attempt: int
+    tries: int
+    set_aside: bool
+
+
+class Snapshot(Record, frozen=True):
+    """Everything that admission depends on, read at one instant. `uses` of a view include the caps of task and queue.
+
+    `holders` maps a key to {job id: reserved}; `free` is what each key that is held or waited for has left (None:
+    no limit); `timers` are the armed timers of rate keys.
+    """
+
+    jobs: tuple[JobView, ...]
+    holders: Mapping[str, Mapping[str, bool]]
+    free: Mapping[str, int | None]
+    timers: Mapping[str, int]
+    workers: frozenset[str]
+    now: int
+
+
+# ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Wake = Callable[[], None]
+"""Called from any thread; must return at once."""
+
+
+class Engine(ABC):
+    """A store with the atomic steps of Headgate. Opened once, used from any event loop and thread, closed once."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, check that the store is one of ours and of a version we know, create it if it is empty."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of everything; harmless when called twice."""
+
+    @abstractmethod
+    async def migrate(self) -> tuple[int, int]:
+        """Bring the store to this code's version; returns the versions before and after. Safe when run twice at once."""
+
+    @abstractmethod
+    async def clock(self) -> int:
+        """The store's now."""
+
+    @abstractmethod
+    async def enqueue(
+        self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
+    ) -> list[Enqueued]:
+        """Store all of the jobs or none; `limits` are declared in the same step.
+
+        A due job arrives: ready if each of its keys has room beyond what is offered already in its queue, else
+        parked on the first that has not (rule 8). A later one is scheduled and holds nothing (rule 9). An id that exists raises
+        JobExists; a unique key of an unfinished job (of the same tenant) returns it, raises JobExists, or replaces
+        it: a scheduled, ready or waiting one is cancelled, a running one raises. A use of an undeclared limit raises ConfigError.
+        """
+
+    @abstractmethod
+    async def import_jobs(
+        self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
+    ) -> list[ImportResult]:
+        """Take over jobs with their history (DESIGN section 4, Import); each record succeeds or is refused alone."""
+
+    @abstractmethod
+    async def register(self, worker: Worker, *, now: int | None = None) -> int:
+        """Begin a worker's lease and put jobs that were set aside for its tasks back in line; returns the store's now."""
+
+    @abstractmethod
+    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+        """Renew the lease. Raises LeaseLost when it has lapsed: what the worker runs is no longer its own."""
+
+    @abstractmethod
+    async def retire(self, worker: str, *, now: int | None = None) -> None:
+        """End the lease; attempts still running under it are released, uncounted. Unknown workers are ignored."""
+
+    @abstractmethod
+    async def exchange(
+        self,
+        worker: str,
+        reports: Sequence[Report],
+        want: int,
+        queues: Sequence[str] | None = None,
+        *,
+        now: int | None = None,
+    ) -> Exchanged:
+        """Settle what finished, then claim up to `want` jobs, in one step.
+
+        Jobs are claimed in the order priority, due time, arrival: from the queues in the order given, or across
+        all of them (None). Jobs of tasks that the worker does not know are set aside for others. Refused jobs are
+        parked. Raises LeaseLost, changing nothing, when the worker's lease has lapsed.
+        """
+
+    @abstractmethod
+    async def sweep(self, *, now: int | None = None) -> Swept:
+        """What time does: due jobs arrive, rate timers offer, lapsed workers lose their attempts, reservations and
+        overrides run out, old jobs are deleted. Each is bounded; several workers may sweep at once."""
+
+    @abstractmethod
+    async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        """Scheduled, ready and waiting jobs end at once; running ones are asked to. Ended ones refuse."""
+
+    @abstractmethod
+    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        """Failed and cancelled jobs arrive anew, due now, with fresh retries; attempt numbers go on."""
+
+    @abstractmethod
+    async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        """Scheduled jobs become due now."""
+
+    @abstractmethod
+    async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        """Remove ended jobs; the verdict's state is the one they had."""
+
+    @abstractmethod
+    async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
+        """Write the declared values that differ (newest wins) and offer waiters where there is room now."""
+
+    @abstractmethod
+    async def override(self, override: Override, *, now: int | None = None) -> None:
+        """Put an operator's value in force at once. The name must be declared, or be a `task:` or `queue:` cap."""
+
+    @abstractmethod
+    async def clear_override(
+        self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
+    ) -> bool:
+        """Take an override back, acting at once; False if there was none."""
+
+    @abstractmethod
+    async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
+        """Store the number computed for a key of a floating limit, acting at once."""
+
+    @abstractmethod
+    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
+        """The keys of a limit that are held or waited for."""
+
+    @abstractmethod
+    async def pause(self, queue: str, *, now: int | None = None) -> bool:
+        """Stop claims from a queue; what runs goes on. False if it was paused already."""
+
+    @abstractmethod
+    async def resume(self, queue: str, *, now: int | None = None) -> bool:
+        """Allow claims again; False if it was not paused."""
+
+    @abstractmethod
+    async def tick(self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None) -> bool:
+        """Move a periodic task's last tick from `seen` to `at` and enqueue its jobs; False, changing nothing, if somebody else did."""
+
+    @abstractmethod
+    async def ticks(self, names: Sequence[str]) -> dict[str, int]:
+        """The last tick of each periodic task that has one."""
+
+    @abstractmethod
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        """The jobs with these ids, with their history."""
+
+    @abstractmethod
+    async def states(self, ids: Sequence[str]) -> list[JobState | None]:
+        """Only their states: what a waiter for results asks."""
+
+    @abstractmethod
+    async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
+        """Jobs that match, newest first; `after` (an id of the previous page) continues. History is left out."""
+
+    @abstractmethod
+    async def count(self, filter: Filter) -> int:
+        """How many match."""
+
+    @abstractmethod
+    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
+        """Each declared limit, followed by its keys that are held, waited for, overridden or computed."""
+
+    @abstractmethod
+    async def queues(self) -> list[QueueStatus]:
+        """Every queue that has unfinished jobs or is paused."""
+
+    @abstractmethod
+    async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
+        """The registered workers."""
+
+    @abstractmethod
+    async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
+        """The facts about one job; None if it is unknown."""
+
+    @abstractmethod
+    async def snapshot(self, *, now: int | None = None) -> Snapshot:
+        """All unfinished jobs, holders, offers, timers: for the audit and the comparison of engines."""
+
+    @abstractmethod
+    def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
+        """Call `wake` whenever a job may have become ready in these queues, a cancel was asked or a due time came
+        nearer. Wakes may be spurious, never missing. Returns the function that ends it."""
+
+    @abstractmethod
+    def watch_ended(self, wake: Wake) -> Callable[[], None]:
+        """Call `wake` whenever a job may have ended or reported progress. Spurious wakes as above."""

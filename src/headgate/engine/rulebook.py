@@ -1,0 +1,117 @@
+"""The limits in force: declared values, operators' overrides, computed numbers.
+
+Which number applies to a key: the most specific override, else what was computed for the key (floating limits), else
+the declared value. Caps of tasks and queues apply to every job of theirs, whenever it was enqueued: they are looked
+up when a job is decided on, not stored with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headgate.engine.admission import Cap, Rule
+from headgate.engine.contract import Limit, Override
+from headgate.errors import ConfigError
+from headgate.keys import Key, Use
+from headgate.rates import Pace
+
+Scope = tuple[str, str | None, str | None]
+"""What an override speaks for: name, value, tenant."""
+
+
+class RuleBook:
+    """All limits of a store. Small: names, overrides and computed numbers, never the keys in use."""
+
+    def __init__(self) -> None:
+        self.limits: dict[str, Limit] = {}
+        self.overrides: dict[Scope, Override] = {}
+        self.computed: dict[str, tuple[int, int]] = {}
+        self._rules: dict[str, Rule] = {}
+        self._caps: dict[tuple[str, str], tuple[Use, ...]] = {}
+
+    def changed(self) -> None:
+        """Forget what was derived; called after any change of the three tables."""
+        self._rules.clear()
+        self._caps.clear()
+
+    def rule(self, ident: str) -> Rule:
+        """The rule in force for a key."""
+        found = self._rules.get(ident)
+        if found is None:
+            if len(self._rules) > 100_000:
+                self._rules.clear()
+            found = self._rules[ident] = self._resolve(ident)
+        return found
+
+    def _resolve(self, ident: str) -> Rule:
+        key = Key.of(ident)
+        limit = self.limits.get(key.name)
+        number = self.number(key)
+        if not key.rate:
+            return Cap(number)
+        if limit is None or limit.kind != "rate":
+            return Pace(None, 1, 1)
+        burst = 1 if limit.algorithm == "leaky" else limit.burst if limit.burst is not None else number
+        return Pace(number, limit.period, burst or 1, limit.algorithm == "sliding_window")
+
+    def number(self, key: Key) -> int | None:
+        """The number in force: override, computed, declared."""
+        if (override := self.override(key)) is not None:
+            return override.max
+        limit = self.limits.get(key.name)
+        if limit is None or (limit.kind == "rate") != key.rate:
+            return None
+        computed = self.computed.get(key.ident) if limit.kind == "floating" else None
+        return computed[0] if computed else limit.max
+
+    def override(self, key: Key) -> Override | None:
+        """The most specific override that speaks for a key."""
+        if not self.overrides:
+            return None
+        tenant = key.tenant or None
+        scopes: list[Scope] = [(key.name, None, tenant), (key.name, None, None)]
+        if key.value is not None:
+            scopes = [(key.name, key.value, tenant), (key.name, key.value, None), *scopes]
+        return next((self.overrides[scope] for scope in scopes if scope in self.overrides), None)
+
+    def uses(self, task: str, queue: str, own: tuple[Use, ...]) -> tuple[Use, ...]:
+        """A job's keys in canonical order, with the caps that its task and queue have now."""
+        caps = self._caps.get((task, queue))
+        if caps is None:
+            caps = self._caps[(task, queue)] = self._find_caps(task, queue)
+        if not caps:
+            return own
+        taken = {use.key for use in own}
+        return tuple(sorted([*own, *(cap for cap in caps if cap.key not in taken)], key=canonical_order))
+
+    def _find_caps(self, task: str, queue: str) -> tuple[Use, ...]:
+        keys = (Key(f"queue:{queue}"), Key(f"task:{task}"))
+        return tuple(Use(key.ident) for key in keys if self._is_cap(key))
+
+    def _is_cap(self, key: Key) -> bool:
+        limit = self.limits.get(key.name)
+        if limit is not None and limit.kind == "rate":
+            return False
+        return limit is not None or self.override(key) is not None
+
+    def check_uses(self, uses: Iterable[Use], adding: Iterable[Limit] = ()) -> None:
+        """Refuse uses of limits that nobody declared: they would admit everything."""
+        known = {limit.name: limit for limit in adding}
+        for use in uses:
+            key = Key.of(use.key)
+            limit = known.get(key.name) or self.limits.get(key.name)
+            if limit is None:
+                raise ConfigError(f"limit {key.name!r} is not declared; declare it in the app that enqueues")
+            if (limit.kind == "rate") != key.rate:
+                raise ConfigError(f"limit {key.name!r} is declared as {limit.kind}, but this job uses it otherwise")
+
+
+def canonical_order(use: Use) -> tuple[bool, str, str]:
+    """The sort key of rule 6."""
+    key = Key.of(use.key)
+    return key.rate, key.text, key.tenant
+
+
+def may_be_overridden(book: RuleBook, name: str) -> bool:
+    """Declared limits can be overridden, and the caps of any task and queue, declared or not."""
+    return name in book.limits or name.startswith(("task:", "queue:"))

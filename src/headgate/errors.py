@@ -1,0 +1,109 @@
+"""Everything Headgate raises on purpose.
+
+    HeadgateError
+    ├── ConfigError           a declaration, option or URL is wrong
+    ├── PayloadError          arguments or a result cannot travel: not JSON, too large, not what the task declares
+    ├── JobNotFound           no job has this id
+    ├── JobExists             a job with this id (or this unique key) is there already
+    ├── WrongState            the job is not in a state in which this can be done
+    ├── LeaseLost             the worker no longer owns what it reports about
+    ├── JobFailed             result() of a job that failed
+    ├── JobCancelled          result() of a job that was cancelled
+    └── EngineError           the store
+        ├── EngineUnavailable     cannot be reached, is full, read-only or locked for too long
+        └── SchemaMismatch        is newer than this code, or is not a Headgate store
+
+    JobControl                raised *by task code* to say how the attempt ends; never an error
+    ├── RetryLater · Snooze · CancelJob · FailJob
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+
+class HeadgateError(Exception):
+    """Root of every error that Headgate raises."""
+
+
+class ConfigError(HeadgateError, ValueError):
+    """A declaration, option or URL is wrong; the message names the value and the remedy."""
+
+
+class PayloadError(HeadgateError, ValueError):
+    """Arguments or a result cannot travel as JSON, are too large, or do not fit the task's annotations."""
+
+
+class JobNotFound(HeadgateError, LookupError):
+    """No job has this id (it may have been deleted by retention)."""
+
+
+class JobExists(HeadgateError):
+    """A job with this id, or an unfinished one with this unique key, is there already; nothing was stored."""
+
+    def __init__(self, message: str, job_id: str = "") -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class WrongState(HeadgateError):
+    """The job is not in a state in which this can be done; the message names the state."""
+
+    def __init__(self, message: str, state: str = "") -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class LeaseLost(HeadgateError):
+    """The worker's lease lapsed, or the attempt is no longer its own: the report changed nothing."""
+
+
+class JobFailed(HeadgateError):
+    """The job whose result was awaited has failed; the message carries its last error."""
+
+
+class JobCancelled(HeadgateError):
+    """The job whose result was awaited was cancelled."""
+
+
+class EngineError(HeadgateError):
+    """The store refused or could not do what was asked."""
+
+
+class EngineUnavailable(EngineError):
+    """The store cannot be reached, is full, is read-only, or stayed locked past the busy timeout."""
+
+
+class SchemaMismatch(EngineError):
+    """The store is newer than this code, needs a migration, or is not a Headgate store at all."""
+
+
+class JobControl(Exception):
+    """Raised by task code to say how its attempt ends."""
+
+
+class RetryLater(JobControl):
+    """Try again after `delay`; counts against the retry policy. Without a delay the policy's back-off applies."""
+
+    def __init__(self, delay: float | timedelta | None = None, reason: str = "") -> None:
+        super().__init__(reason or "asked to be retried later")
+        self.delay = delay
+
+
+class Snooze(JobControl):
+    """Try again after `delay`; does not count against the retry policy."""
+
+    def __init__(self, delay: float | timedelta) -> None:
+        super().__init__("snoozed")
+        self.delay = delay
+
+
+class CancelJob(JobControl):
+    """End this job as cancelled."""
+
+
+class FailJob(JobControl):
+    """End this job as failed, whatever its retry policy says."""
+
+    def __init__(self, reason: str = "failed by the task") -> None:
+        super().__init__(reason)

@@ -1,0 +1,123 @@
+"""Jobs: their states, what is enqueued, what is stored.
+
+Times and durations are whole microseconds here; the public surface speaks datetimes and seconds. Arguments, results,
+progress and metadata are JSON texts that stores keep and never read.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from headgate.keys import Use
+from headgate.retry import RetryPolicy
+
+MAX_PRIORITY = 99
+DEFAULT_PRIORITY = 50
+
+
+class JobState(StrEnum):
+    """Where a job stands (DESIGN section 4)."""
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens unless somebody restarts it."""
+        return self in ENDED
+
+
+ENDED = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
+PENDING = frozenset({JobState.SCHEDULED, JobState.READY, JobState.WAITING})
+
+TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    JobState.SCHEDULED: frozenset({JobState.READY, JobState.WAITING, JobState.CANCELLED}),
+    JobState.READY: frozenset({JobState.RUNNING, JobState.WAITING, JobState.CANCELLED}),
+    JobState.WAITING: frozenset({JobState.READY, JobState.CANCELLED}),
+    JobState.RUNNING: frozenset(
+        {
+            JobState.SCHEDULED,
+            JobState.READY,
+            JobState.WAITING,
+            JobState.SUCCEEDED,
+            JobState.FAILED,
+            JobState.CANCELLED,
+        }
+    ),
+    JobState.SUCCEEDED: frozenset(),
+    JobState.FAILED: frozenset({JobState.SCHEDULED, JobState.READY, JobState.WAITING}),
+    JobState.CANCELLED: frozenset({JobState.SCHEDULED, JobState.READY, JobState.WAITING}),
+}
+"""Every change of state there is. Only restart and re-import leave an ended state; nothing leaves `succeeded`."""
+
+AttemptOutcome = Literal["succeeded", "failed", "cancelled", "lost", "snoozed", "released"]
+
+
+class PastAttempt(msgspec.Struct, frozen=True, array_like=True):
+    """One attempt that has ended."""
+
+    number: int
+    outcome: AttemptOutcome
+    started_at: int
+    ended_at: int
+    worker: str = ""
+    error: str | None = None
+
+
+class NewJob(msgspec.Struct, frozen=True):
+    """What is enqueued. `at` (a point in time) beats `delay` (from the store's now); neither means now."""
+
+    id: str
+    task: str
+    queue: str = "default"
+    args: str = "{}"
+    tenant: str = ""
+    priority: int = DEFAULT_PRIORITY
+    delay: int = 0
+    at: int | None = None
+    uses: tuple[Use, ...] = ()
+    retry: RetryPolicy = RetryPolicy()
+    timeout: int | None = None
+    unique: str | None = None
+    on_conflict: Literal["return", "raise", "replace"] = "return"
+    metadata: str | None = None
+    retention: int | None = None
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored job as every engine shows it."""
+
+    id: str
+    task: str
+    queue: str
+    args: str
+    tenant: str
+    priority: int
+    state: JobState
+    due: int
+    enqueued_at: int
+    uses: tuple[Use, ...]
+    retry: RetryPolicy
+    timeout: int | None
+    unique: str | None
+    metadata: str | None
+    retention: int | None
+    waiting_on: str | None
+    attempt: int
+    tries: int
+    worker: str | None
+    started_at: int | None
+    ended_at: int | None
+    cancel_requested: bool
+    error: str | None
+    result: str | None
+    progress: str | None
+    history: tuple[PastAttempt, ...]
