@@ -1,20 +1,20 @@
 """Everything Headgate raises on purpose.
 
-    HeadgateError
-    ├── ConfigError           a declaration, option or URL is wrong
-    ├── PayloadError          arguments or a result cannot travel: not JSON, too large, not what the task declares
-    ├── JobNotFound           no job has this id
-    ├── JobExists             a job with this id (or this unique key) is there already
-    ├── WrongState            the job is not in a state in which this can be done
-    ├── LeaseLost             the worker no longer owns what it reports about
-    ├── JobFailed             result() of a job that failed
-    ├── JobCancelled          result() of a job that was cancelled
-    └── EngineError           the store
-        ├── EngineUnavailable     cannot be reached, is full, read-only or locked for too long
-        └── SchemaMismatch        is newer than this code, or is not a Headgate store
+HeadgateError
+├── ConfigError           a declaration, option or URL is wrong
+├── PayloadError          arguments or a result cannot travel: not JSON, too large, not what the task declares
+├── JobNotFound           no job has this id
+├── JobExists             a job with this id (or this unique key) is there already
+├── WrongState            the job is not in a state in which this can be done
+├── LeaseLost             the worker no longer owns what it reports about
+├── JobFailed             result() of a job that failed
+├── JobCancelled          result() of a job that was cancelled
+└── EngineError           the store
+    ├── EngineUnavailable     cannot be reached, is full, read-only or locked for too long
+    └── SchemaMismatch        is newer than this code, or is not a Headgate store
 
-    JobControl                raised *by task code* to say how the attempt ends; never an error
-    ├── RetryLater · Snooze · CancelJob · FailJob
+JobControl                raised *by task code* to say how the attempt ends; never an error
+├── RetryLater · Snooze · CancelJob · FailJob
 """
 
 from __future__ import annotations

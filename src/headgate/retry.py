@@ -53,7 +53,9 @@ class Retry:
         on: type[BaseException] | tuple[type[BaseException], ...] = (Exception,),
     ) -> None:
         if isinstance(attempts, bool) or not isinstance(attempts, int) or not 1 <= attempts <= 1_000_000:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigError(f"Retry(attempts={attempts!r}): a whole number from 1 is needed; 1 means no retry")
+            raise ConfigError(
+                f"Retry(attempts={attempts!r}): a whole number from 1 is needed; 1 means no retry"
+            )
         if not isinstance(backoff, int | float) or not 1 <= backoff <= 1000:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"Retry(backoff={backoff!r}): a number from 1 (fixed delay) to 1000 is needed")
         if not isinstance(jitter, int | float) or not 0 <= jitter <= 1:  # pyright: ignore[reportUnnecessaryIsInstance]

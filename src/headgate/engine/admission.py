@@ -14,7 +14,7 @@ lost an offer; touching too often costs a look, forgetting to touch would lose a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -26,6 +26,8 @@ UNLIMITED = 1 << 60
 OFFER_MOST = 1000
 """Offers per key, queue and step. A lifted limit with a million waiters is offered in slices: each claim of an
 offered job touches its key again, so the next slice follows as the last one is claimed."""
+LOOK_MORE = 256
+"""How many jobs beyond those it wants one claim looks at, so that refused ones cannot make it long (rule 4)."""
 
 
 class Cap(msgspec.Struct, frozen=True):
@@ -41,6 +43,8 @@ class Pending(Protocol):
     """A job as admission sees it. `refusals` is None until it first parks; `offered_by` is the key whose room it
     was promised when it became ready."""
 
+    @property
+    def task(self) -> str: ...
     @property
     def queue(self) -> str: ...
     @property
@@ -117,6 +121,10 @@ class Ledger(Protocol[J]):
         """The job waits on a key."""
         ...
 
+    def set_aside(self, job: J) -> None:
+        """The job stays ready, but out of the way of workers that do not know its task; it is no longer offered."""
+        ...
+
     def arm(self, key: str, at: int | None) -> None:
         """Set the one timer of a rate key, or clear it."""
         ...
@@ -165,6 +173,30 @@ class Admission(Generic[J]):
         self.ledger.make_ready(job, tightest and tightest.key, tightest.units if tightest else 0)
 
     # ── a worker wants it ────────────────────────────────────────────────────────────────────────────────────────
+
+    def claim_many(self, want: int, known: Collection[str], ready: Callable[[int], Sequence[J]]) -> bool:
+        """Claim up to `want` jobs of the `known` tasks, in the order in which `ready(n)` gives the next n.
+
+        Goes in rounds, since refused jobs may let others be offered. Returns whether it stopped because it had
+        looked at enough jobs, so that more may be found by asking again.
+        """
+        looks = want + LOOK_MORE
+        while want > 0 and looks > 0:
+            found = ready(min(want, looks))
+            if not found:
+                return False
+            looks -= len(found)
+            for job in found:
+                want -= self._claim_known(job, known)
+            self.offer()
+        return want > 0
+
+    def _claim_known(self, job: J, known: Collection[str]) -> bool:
+        if job.task in known:
+            return self.claim(job)
+        self.give_back(job)
+        self.ledger.set_aside(job)
+        return False
 
     def claim(self, job: J) -> bool:
         """Start the job if all of its keys admit it now; else park it on the first that does not."""

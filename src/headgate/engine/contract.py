@@ -343,7 +343,8 @@ class Snapshot(Record, frozen=True):
     """Everything that admission depends on, read at one instant. `uses` of a view include the caps of task and queue.
 
     `holders` maps a key to {job id: reserved}; `free` is what each key that is held or waited for has left (None:
-    no limit); `timers` are the armed timers of rate keys.
+    no limit); `timers` are the armed timers of rate keys; `most` is the largest number of tokens that each rate key
+    with waiters can ever have (left out where there is no limit).
     """
 
     jobs: tuple[JobView, ...]
@@ -352,6 +353,7 @@ class Snapshot(Record, frozen=True):
     timers: Mapping[str, int]
     workers: frozenset[str]
     now: int
+    most: Mapping[str, int] = {}
 
 
 # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -373,7 +375,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def migrate(self) -> tuple[int, int]:
-        """Bring the store to this code's version; returns the versions before and after. Safe when run twice at once."""
+        """Bring the store to this code's version; returns the versions before and after. Safe when run twice."""
 
     @abstractmethod
     async def clock(self) -> int:
@@ -386,9 +388,11 @@ class Engine(ABC):
         """Store all of the jobs or none; `limits` are declared in the same step.
 
         A due job arrives: ready if each of its keys has room beyond what is offered already in its queue, else
-        parked on the first that has not (rule 8). A later one is scheduled and holds nothing (rule 9). An id that exists raises
-        JobExists; a unique key of an unfinished job (of the same tenant) returns it, raises JobExists, or replaces
-        it: a scheduled, ready or waiting one is cancelled, a running one raises. A use of an undeclared limit raises ConfigError.
+        parked on the first that has not (rule 8). A later one is scheduled and holds nothing (rule 9).
+
+        An id that exists raises JobExists. The unique key of an unfinished job of the same tenant returns that job,
+        raises JobExists, or replaces it: a scheduled, ready or waiting one is cancelled, a running one raises. A use
+        of an undeclared limit raises ConfigError.
         """
 
     @abstractmethod
@@ -399,7 +403,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
-        """Begin a worker's lease and put jobs that were set aside for its tasks back in line; returns the store's now."""
+        """Begin (or begin anew) a worker's lease; returns the store's now."""
 
     @abstractmethod
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
@@ -422,8 +426,8 @@ class Engine(ABC):
         """Settle what finished, then claim up to `want` jobs, in one step.
 
         Jobs are claimed in the order priority, due time, arrival: from the queues in the order given, or across
-        all of them (None). Jobs of tasks that the worker does not know are set aside for others. Refused jobs are
-        parked. Raises LeaseLost, changing nothing, when the worker's lease has lapsed.
+        all of them (None). Jobs of tasks that the worker does not know are set aside: they stay ready, in their order,
+        for workers that know them. Refused jobs are parked. Raises LeaseLost, changing nothing, when the worker's lease has lapsed.
         """
 
     @abstractmethod
@@ -478,8 +482,13 @@ class Engine(ABC):
         """Allow claims again; False if it was not paused."""
 
     @abstractmethod
-    async def tick(self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None) -> bool:
-        """Move a periodic task's last tick from `seen` to `at` and enqueue its jobs; False, changing nothing, if somebody else did."""
+    async def tick(
+        self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
+    ) -> bool:
+        """Move a periodic task's last tick from `seen` to `at` and enqueue its jobs (ids that exist are passed over).
+
+        False, changing nothing, when the last tick is not `seen`: somebody else did it.
+        """
 
     @abstractmethod
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:

@@ -9,7 +9,16 @@ from typing import Protocol, assert_never
 
 import msgspec
 
-from headgate.engine.contract import Failed, ImportedJob, Outcome, Released, Settings, Snoozed, Stopped, Succeeded
+from headgate.engine.contract import (
+    Failed,
+    ImportedJob,
+    Outcome,
+    Released,
+    Settings,
+    Snoozed,
+    Stopped,
+    Succeeded,
+)
 from headgate.job import AttemptOutcome, JobState, PastAttempt
 from headgate.retry import RetryPolicy
 
@@ -145,7 +154,9 @@ def _wrong_attempts(attempts: tuple[PastAttempt, ...]) -> str | None:
         if attempt.outcome not in ("succeeded", "failed", "cancelled"):
             return f"attempt {number} has outcome {attempt.outcome!r}; imported ones are succeeded, failed or cancelled"
         if number < len(attempts) and attempt.outcome != "failed":
-            return f"attempt {number} is {attempt.outcome!r}, but only the last one may be anything but failed"
+            return (
+                f"attempt {number} is {attempt.outcome!r}, but only the last one may be anything but failed"
+            )
         if attempt.ended_at < attempt.started_at:
             return f"attempt {number} ends before it starts"
     return None

@@ -103,7 +103,9 @@ class RuleBook:
             if limit is None:
                 raise ConfigError(f"limit {key.name!r} is not declared; declare it in the app that enqueues")
             if (limit.kind == "rate") != key.rate:
-                raise ConfigError(f"limit {key.name!r} is declared as {limit.kind}, but this job uses it otherwise")
+                raise ConfigError(
+                    f"limit {key.name!r} is declared as {limit.kind}, but this job uses it otherwise"
+                )
 
 
 def canonical_order(use: Use) -> tuple[bool, str, str]:

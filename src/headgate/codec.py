@@ -1,0 +1,168 @@
+"""JSON in, JSON out: how arguments, results, progress and metadata travel. Never pickle.
+
+A task's arguments are an object by parameter name. Both sides put them through the same decoder, built once from the
+annotations: the producer to refuse what would not fit, the worker to get the values back as they were declared.
+Models of pydantic are recognised by what they can do, so that it need not be installed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from headgate.errors import ConfigError, PayloadError
+
+PLAIN = frozenset({str, int, float, bool, type(None), list, tuple, dict})
+"""What may be passed where nothing is declared: everything else would come back as something else."""
+
+
+def _encode_model(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise NotImplementedError(f"{type(value).__name__} has no JSON form")
+    return dump(mode="json")
+
+
+def _decode_model(kind: Any, value: Any) -> Any:
+    return kind.model_validate_json(_encoder.encode(value))
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_model)
+_sorted = msgspec.json.Encoder(enc_hook=_encode_model, order="deterministic")
+
+
+def encode(value: Any, what: str) -> bytes:
+    """A value as JSON; `what` names it in the message if it has no JSON form."""
+    try:
+        raw = _encoder.encode(value)
+    except UnicodeEncodeError as error:
+        raise PayloadError(f"{what} cannot travel as JSON: {error.object!r} is not valid Unicode") from None
+    except RecursionError:
+        raise PayloadError(
+            f"{what} cannot travel as JSON: it contains itself, or is nested too deeply"
+        ) from None
+    except Exception as error:
+        raise PayloadError(f"{what} cannot travel as JSON: {error}") from None
+    if b"null" in raw:
+        _refuse_non_finite(value, what)
+    return raw
+
+
+def _refuse_non_finite(value: Any, what: str) -> None:
+    """JSON has no NaN or infinity: they would silently become null."""
+    if any(
+        not math.isfinite(number) for number in _floats(msgspec.to_builtins(value, enc_hook=_encode_model))
+    ):
+        raise PayloadError(f"{what} cannot travel as JSON: it contains NaN or an infinite number")
+
+
+def _floats(value: Any) -> Iterable[float]:
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict):
+        yield from _floats(list(cast("dict[Any, Any]", value).values()))
+    elif isinstance(value, list | tuple):
+        for item in cast("list[Any]", value):
+            yield from _floats(item)
+
+
+def encode_text(value: Any, what: str, limit: int) -> str:
+    """The same as text, of at most `limit` bytes."""
+    raw = encode(value, what)
+    if len(raw) > limit:
+        raise PayloadError(f"{what}: {len(raw):,} bytes of JSON, more than the payload limit of {limit:,}")
+    return raw.decode()
+
+
+def sorted_text(value: Any, what: str) -> str:
+    """JSON text that is the same for equal values, whatever the order of their keys."""
+    encode(value, what)
+    return _sorted.encode(value).decode()
+
+
+def decode(text: str | bytes) -> Any:
+    """Plain JSON values."""
+    return msgspec.json.decode(text)
+
+
+def decode_object(text: str | None) -> dict[str, Any]:
+    """A JSON object; nothing counts as an empty one."""
+    return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
+
+
+def decoder(kind: Any, what: str) -> msgspec.json.Decoder[Any]:
+    """A decoder for a declared type; one that can never be filled from JSON is refused here, at declaration."""
+    try:
+        made = msgspec.json.Decoder(kind, dec_hook=_decode_model)
+        strangers = list(_strangers(msgspec.inspect.type_info(kind), set()))
+    except TypeError as error:
+        raise ConfigError(f"{what}: {error}") from None
+    if strangers:
+        raise ConfigError(
+            f"{what}: {strangers[0]!r} cannot be read from JSON; use a plain type, a dataclass, a msgspec Struct "
+            "or a pydantic model"
+        )
+    return made
+
+
+def _strangers(info: Any, seen: set[Any]) -> Iterable[Any]:
+    """Types inside a type description that nothing here can decode."""
+    if isinstance(info, msgspec.inspect.CustomType):
+        if not hasattr(info.cls, "model_validate_json"):
+            yield info.cls
+    elif isinstance(info, msgspec.Struct):
+        if id(info) not in seen:
+            seen.add(id(info))
+            for field in msgspec.structs.fields(info):
+                yield from _strangers(getattr(info, field.name), seen)
+    elif isinstance(info, tuple):
+        for item in cast("tuple[Any, ...]", info):
+            yield from _strangers(item, seen)
+
+
+class Payload:
+    """The arguments of one task: names, types and which may be left out, compiled into an encoder and a decoder."""
+
+    __slots__ = ("_decoder", "_untyped", "_what", "limit", "names")
+
+    def __init__(self, task: str, types: Mapping[str, Any], optional: frozenset[str], limit: int) -> None:
+        self._what = f"arguments of task {task!r}"
+        self.limit = limit
+        self.names = tuple(types)
+        self._untyped = tuple(name for name, kind in types.items() if kind is Any)
+        for name, kind in types.items():
+            decoder(kind, f"parameter {name!r} of task {task!r}")
+        fields = [
+            (name, kind, msgspec.UNSET) if name in optional else (name, kind) for name, kind in types.items()
+        ]
+        shape = msgspec.defstruct("Arguments", fields, forbid_unknown_fields=True, kw_only=True)
+        self._decoder = msgspec.json.Decoder(shape, dec_hook=_decode_model)
+
+    def encode(self, values: dict[str, Any]) -> tuple[str, Any]:
+        """Arguments as JSON text, and as the worker will see them: a record of them, `UNSET` where left out."""
+        for name in self._untyped:
+            if name in values and type(values[name]) not in PLAIN:
+                self._refuse_untyped(name, values[name])
+        raw = encode(values, self._what)
+        if len(raw) > self.limit:
+            raise PayloadError(
+                f"{self._what}: {len(raw):,} bytes of JSON, more than the payload limit of {self.limit:,}; store "
+                "large data elsewhere and pass a reference, or raise App(payload_limit=)"
+            )
+        return raw.decode(), self.decode(raw)
+
+    def decode(self, raw: str | bytes) -> Any:
+        """JSON text as a record of arguments."""
+        try:
+            return self._decoder.decode(raw)
+        except Exception as error:
+            raise PayloadError(f"{self._what} do not fit: {error}") from None
+
+    def _refuse_untyped(self, name: str, value: Any) -> None:
+        raise PayloadError(
+            f"{self._what}: parameter {name!r} has no annotation, so it takes plain JSON only, not "
+            f"{type(value).__name__}; annotate the parameter to have values converted"
+        )

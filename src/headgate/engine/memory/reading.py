@@ -1,0 +1,201 @@
+"""What the memory engine shows: lists, counts, facts, snapshots. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from headgate.engine.admission import UNLIMITED, Admission
+from headgate.engine.contract import (
+    Facts,
+    Filter,
+    Holder,
+    JobView,
+    KeyInUse,
+    LimitStatus,
+    QueueStatus,
+    Snapshot,
+    WorkerStatus,
+)
+from headgate.engine.memory.ledger import MemoryLedger
+from headgate.engine.memory.store import Store, Stored
+from headgate.engine.status import all_status, key_status
+from headgate.job import JobState
+from headgate.keys import Key, is_rate
+from headgate.rates import Pace
+
+MOST_HOLDERS = 10
+
+
+def matches(job: Stored, wanted: Filter) -> bool:
+    """Whether a job fits a filter."""
+    return (
+        (wanted.states is None or job.state in wanted.states)
+        and wanted.queue in (None, job.queue)
+        and wanted.task in (None, job.task)
+        and wanted.tenant in (None, job.tenant)
+        and wanted.waiting_on in (None, job.waiting_on)
+        and wanted.unique in (None, job.spec.unique)
+        and (wanted.ids is None or job.id in wanted.ids)
+    )
+
+
+def held_counts(store: Store) -> dict[str, int]:
+    """Holder records per key."""
+    return {key: len(holders) for key, holders in store.holders.items()}
+
+
+def waiting_counts(store: Store) -> dict[str, int]:
+    """Waiters per key."""
+    return {key: sum(len(line) for line in queues.values()) for key, queues in store.waiting.items()}
+
+
+def limits(store: Store, name: str | None) -> list[LimitStatus]:
+    """All limits and the keys of them that matter."""
+    return all_status(store.book, held_counts(store), waiting_counts(store), name)
+
+
+def keys_in_use(store: Store, name: str) -> list[KeyInUse]:
+    """The keys of one limit that are held or waited for."""
+    held, waiting = held_counts(store), waiting_counts(store)
+    keys = sorted(key for key in {*held, *waiting} if Key.of(key).name == name)
+    return [
+        KeyInUse(
+            key,
+            store.book.number(Key.of(key)),
+            held.get(key, 0),
+            waiting.get(key, 0),
+            _computed_at(store, key),
+        )
+        for key in keys
+    ]
+
+
+def _computed_at(store: Store, key: str) -> int | None:
+    computed = store.book.computed.get(key)
+    return computed[1] if computed else None
+
+
+def queues(store: Store) -> list[QueueStatus]:
+    """Every queue with unfinished jobs, or paused."""
+    counts = Counter((job.queue, job.state) for job in store.jobs.values() if not job.state.ended)
+    names = sorted({queue for queue, _ in counts} | store.paused)
+    return [
+        QueueStatus(
+            name,
+            name in store.paused,
+            counts[name, JobState.SCHEDULED],
+            counts[name, JobState.READY],
+            counts[name, JobState.WAITING],
+            counts[name, JobState.RUNNING],
+        )
+        for name in names
+    ]
+
+
+def workers(store: Store) -> list[WorkerStatus]:
+    """The registered workers."""
+    return [
+        WorkerStatus(entry.worker, entry.registered_at, entry.lease_until, len(store.running.get(name, ())))
+        for name, entry in sorted(store.workers.items())
+    ]
+
+
+def explain(store: Store, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
+    """Why a job is where it is."""
+    key, line = job.waiting_on, None
+    if key is not None:
+        line = store.waiting[key][job.queue]
+    live = [entry.worker for entry in store.workers.values() if entry.lease_until > now]
+    serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
+    return Facts(
+        job=job.shown(),
+        limit=None if key is None else _status(store, key),
+        holders=() if key is None else _holders(store, key),
+        place=None if line is None else line.place(job.order) + 1,
+        earliest=None if key is None else _earliest(ledger, key, job.units, now),
+        paused=job.queue in store.paused,
+        serving=len(serving),
+        knowing=sum(job.task in worker.tasks for worker in serving),
+        now=now,
+    )
+
+
+def _status(store: Store, key: str) -> LimitStatus:
+    waiting = sum(len(line) for line in store.waiting.get(key, {}).values())
+    return key_status(store.book, Key.of(key), len(store.holders.get(key, ())), waiting)
+
+
+def _holders(store: Store, key: str) -> tuple[Holder, ...]:
+    found = sorted(store.holders.get(key, {}).values(), key=lambda holding: (holding.since, holding.job.seq))
+    return tuple(
+        Holder(holding.job.id, holding.job.task, holding.job.worker, holding.since, holding.reserved)
+        for holding in found[:MOST_HOLDERS]
+    )
+
+
+def _earliest(ledger: MemoryLedger, key: str, units: int, now: int) -> int | None:
+    rule = ledger.rule(key)
+    if not isinstance(rule, Pace) or not rule.limit:
+        return None
+    return ledger.meter(key).when(rule, units, now)
+
+
+def snapshot(store: Store, ledger: MemoryLedger, admission: Admission[Stored], now: int) -> Snapshot:
+    """Everything that admission depends on."""
+    keys = {*store.holders, *store.waiting, *(key for key, _ in store.offered)}
+    unfinished = [job for job in store.jobs.values() if not job.state.ended]
+    return Snapshot(
+        jobs=tuple(_view(job, ledger) for job in sorted(unfinished, key=lambda job: job.seq)),
+        holders={
+            key: {id: holding.reserved for id, holding in who.items()} for key, who in store.holders.items()
+        },
+        free=dict(_free(keys, admission)),
+        timers=dict(store.timers),
+        workers=frozenset(store.workers),
+        now=now,
+    )
+
+
+def _free(keys: Iterable[str], admission: Admission[Stored]) -> Iterable[tuple[str, int | None]]:
+    for key in keys:
+        free = admission.free(key)
+        yield key, None if free == UNLIMITED else free
+
+
+def _view(job: Stored, ledger: MemoryLedger) -> JobView:
+    return JobView(
+        id=job.id,
+        state=job.state,
+        queue=job.queue,
+        task=job.task,
+        order=(job.priority, job.seq),
+        due=job.due,
+        uses=tuple(ledger.uses(job)),
+        waiting_on=job.waiting_on,
+        offered_by=job.offered_by,
+        refusals=job.refusals,
+        worker=job.worker,
+        attempt=job.attempt,
+        tries=job.tries,
+        set_aside=job.set_aside,
+    )
+
+
+def next_due(store: Store) -> int | None:
+    """When a sweep will next have work."""
+    times = [entry.lease_until for entry in store.workers.values()]
+    times += [override.until for override in store.book.overrides.values() if override.until is not None]
+    times += [
+        h.expires_at for who in store.holders.values() for h in who.values() if h.expires_at is not None
+    ]
+    times += list(store.timers.values())
+    if (head := store.scheduled.head()) is not None:
+        times.append(head[0])
+    return min(times, default=None)
+
+
+def is_idle_rate(ledger: MemoryLedger, key: str, now: int) -> bool:
+    """Whether a rate key's meter can be forgotten."""
+    rule = ledger.rule(key)
+    return not (is_rate(key) and isinstance(rule, Pace)) or ledger.meter(key).idle(rule, now)

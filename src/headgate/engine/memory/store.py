@@ -1,0 +1,267 @@
+"""What the memory engine remembers. A job's fields say everything; the lines and indexes are derived from them.
+
+Every change of a job goes through `Store.change`, which takes it out of its lines, changes the fields and puts it
+where it now belongs, and notes how to undo that. A step that fails is rolled back whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headgate.engine.contract import Worker
+from headgate.engine.memory.lines import Line
+from headgate.engine.rulebook import RuleBook
+from headgate.job import AttemptOutcome, Job, JobState, NewJob, PastAttempt
+from headgate.keys import Use
+from headgate.rates import Meter
+from headgate.retry import RetryPolicy
+
+Order = tuple[int, int, int]
+JobLine = Line[Any, "Stored"]
+
+
+class Stored:
+    """A job as it is kept."""
+
+    __slots__ = (
+        "attempt", "attempts", "cancel_requested", "due", "ended_at", "enqueued_at", "error", "expires_at", "id",
+        "metadata", "offered_by", "outcome", "priority", "progress", "queue", "refusals", "result", "retry", "seq",
+        "set_aside", "spec", "started_at", "state", "task", "tenant", "tries", "units", "uses", "waiting_on", "worker",
+    )  # fmt: skip
+
+    def __init__(self, spec: NewJob, seq: int, enqueued_at: int, due: int) -> None:
+        self.spec = spec
+        self.seq = seq
+        self.id = spec.id
+        self.task = spec.task
+        self.queue = spec.queue
+        self.tenant = spec.tenant
+        self.priority = spec.priority
+        self.uses: tuple[Use, ...] = spec.uses
+        self.retry: RetryPolicy = spec.retry
+        self.enqueued_at = enqueued_at
+        self.due = due
+        self.state = JobState.SCHEDULED
+        self.waiting_on: str | None = None
+        self.offered_by: str | None = None
+        self.units = 0
+        self.refusals: int | None = None
+        self.set_aside = False
+        self.attempt = 0
+        self.tries = 0
+        self.worker: str | None = None
+        self.started_at: int | None = None
+        self.ended_at: int | None = None
+        self.outcome: AttemptOutcome | None = None
+        self.cancel_requested = False
+        self.error: str | None = None
+        self.result: str | None = None
+        self.progress: str | None = None
+        self.expires_at: int | None = None
+        self.attempts: tuple[PastAttempt, ...] = ()
+
+    @property
+    def order(self) -> Order:
+        """Priority, due time, arrival: the order in which jobs are claimed and offered."""
+        return (self.priority, self.due, self.seq)
+
+    def shown(self) -> Job:
+        """The public record."""
+        return Job(
+            id=self.id, task=self.task, queue=self.queue, args=self.spec.args, tenant=self.tenant,
+            priority=self.priority, state=self.state, due=self.due, enqueued_at=self.enqueued_at, uses=self.uses,
+            retry=self.retry, timeout=self.spec.timeout, unique=self.spec.unique, metadata=self.spec.metadata,
+            retention=self.spec.retention, waiting_on=self.waiting_on, attempt=self.attempt, tries=self.tries,
+            worker=self.worker, started_at=self.started_at, ended_at=self.ended_at,
+            cancel_requested=self.cancel_requested, error=self.error, result=self.result, progress=self.progress,
+            history=self.history(),
+        )  # fmt: skip
+
+    def history(self) -> tuple[PastAttempt, ...]:
+        """Every attempt that has ended; the one that ended the job stands in the job's own fields."""
+        return self.attempts if (last := self.last_attempt()) is None else (*self.attempts, last)
+
+    def last_attempt(self) -> PastAttempt | None:
+        """The attempt that ended the job, if one did."""
+        if self.outcome is None or self.started_at is None or self.ended_at is None:
+            return None
+        return PastAttempt(
+            self.attempt, self.outcome, self.started_at, self.ended_at, self.worker or "", self.error
+        )
+
+
+class Holding:
+    """One holder record. `expires_at` is set while a reservation's job is ready (rule 7)."""
+
+    __slots__ = ("expires_at", "job", "reserved", "since")
+
+    def __init__(self, job: Stored, since: int, reserved: bool) -> None:
+        self.job = job
+        self.since = since
+        self.reserved = reserved
+        self.expires_at: int | None = None
+
+
+class Registered:
+    """A worker with its lease."""
+
+    __slots__ = ("lease_until", "registered_at", "worker")
+
+    def __init__(self, worker: Worker, now: int) -> None:
+        self.worker = worker
+        self.registered_at = now
+        self.lease_until = now + worker.lease
+
+
+class Store:
+    """All tables of the memory engine."""
+
+    def __init__(self) -> None:
+        self.book = RuleBook()
+        self.jobs: dict[str, Stored] = {}
+        self.arrivals = 0
+        self.scheduled: JobLine = Line()
+        self.ended: JobLine = Line()
+        self.ready: dict[str, JobLine] = {}
+        self.aside: dict[tuple[str, str], JobLine] = {}
+        self.waiting: dict[str, dict[str, JobLine]] = {}
+        self.offered: dict[tuple[str, str], dict[str, int]] = {}
+        self.running: dict[str, dict[str, Stored]] = {}
+        self.unique: dict[tuple[str, str], Stored] = {}
+        self.holders: dict[str, dict[str, Holding]] = {}
+        self.held_by: dict[str, dict[str, Holding]] = {}
+        self.meters: dict[str, Meter] = {}
+        self.timers: dict[str, int] = {}
+        self.workers: dict[str, Registered] = {}
+        self.paused: set[str] = set()
+        self.ticks: dict[str, int] = {}
+        self.undo: list[Callable[[], object]] = []
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, job: Stored) -> None:
+        """A new job."""
+        self.jobs[job.id] = job
+        self._enter(job)
+        self.undo.append(lambda: self._erase(job))
+
+    def remove(self, job: Stored) -> None:
+        """An ended job is gone."""
+        self._erase(job)
+        self.undo.append(lambda: (self.jobs.__setitem__(job.id, job), self._enter(job)))
+
+    def change(self, job: Stored, **fields: Any) -> None:
+        """Set fields and move the job to where they put it."""
+        before = {name: getattr(job, name) for name in fields}
+        self._set(job, fields)
+        self.undo.append(lambda: self._set(job, before))
+
+    def _set(self, job: Stored, fields: dict[str, Any]) -> None:
+        self._leave(job)
+        for name, value in fields.items():
+            setattr(job, name, value)
+        self._enter(job)
+
+    def _erase(self, job: Stored) -> None:
+        self._leave(job)
+        del self.jobs[job.id]
+
+    def _enter(self, job: Stored) -> None:
+        match job.state:
+            case JobState.SCHEDULED:
+                self.scheduled.add((job.due, job.seq), job)
+            case JobState.READY if job.set_aside:
+                self.aside.setdefault((job.queue, job.task), Line()).add(job.order, job)
+            case JobState.READY:
+                self.ready.setdefault(job.queue, Line()).add(job.order, job)
+            case JobState.WAITING:
+                assert job.waiting_on is not None
+                self.waiting.setdefault(job.waiting_on, {}).setdefault(job.queue, Line()).add(job.order, job)
+            case JobState.RUNNING:
+                assert job.worker is not None
+                self.running.setdefault(job.worker, {})[job.id] = job
+            case _:
+                self.ended.add((job.expires_at, job.seq), job)
+        if job.offered_by is not None:
+            self.offered.setdefault((job.offered_by, job.queue), {})[job.id] = job.units
+        if job.spec.unique is not None and not job.state.ended:
+            self.unique[(job.tenant, job.spec.unique)] = job
+
+    def _leave(self, job: Stored) -> None:
+        match job.state:
+            case JobState.SCHEDULED:
+                self.scheduled.remove((job.due, job.seq))
+            case JobState.READY if job.set_aside:
+                _discard(self.aside, (job.queue, job.task), job.order)
+            case JobState.READY:
+                _discard(self.ready, job.queue, job.order)
+            case JobState.WAITING:
+                assert job.waiting_on is not None
+                _discard(self.waiting[job.waiting_on], job.queue, job.order)
+                if not self.waiting[job.waiting_on]:
+                    del self.waiting[job.waiting_on]
+            case JobState.RUNNING:
+                assert job.worker is not None
+                del self.running[job.worker][job.id]
+            case _:
+                self.ended.remove((job.expires_at, job.seq))
+        if job.offered_by is not None:
+            offers = self.offered[(job.offered_by, job.queue)]
+            del offers[job.id]
+            if not offers:
+                del self.offered[(job.offered_by, job.queue)]
+        if job.spec.unique is not None and not job.state.ended:
+            del self.unique[(job.tenant, job.spec.unique)]
+
+    # ── holders ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def hold(self, key: str, holding: Holding) -> None:
+        """Add or replace a holder record."""
+        before = self.holders.get(key, {}).get(holding.job.id)
+        self._put_holder(key, holding)
+        undo = (
+            (lambda: self._put_holder(key, before)) if before else (lambda: self._drop_holder(key, holding))
+        )
+        self.undo.append(undo)
+
+    def let_go(self, key: str, holding: Holding) -> None:
+        """Delete a holder record."""
+        self._drop_holder(key, holding)
+        self.undo.append(lambda: self._put_holder(key, holding))
+
+    def _put_holder(self, key: str, holding: Holding) -> None:
+        self.holders.setdefault(key, {})[holding.job.id] = holding
+        self.held_by.setdefault(holding.job.id, {})[key] = holding
+
+    def _drop_holder(self, key: str, holding: Holding) -> None:
+        for table, outer, inner in ((self.holders, key, holding.job.id), (self.held_by, holding.job.id, key)):
+            del table[outer][inner]
+            if not table[outer]:
+                del table[outer]
+
+    # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def roll_back(self) -> None:
+        """Undo everything since the last commit, newest first."""
+        while self.undo:
+            self.undo.pop()()
+
+    def put(self, table: dict[Any, Any], name: Any, value: Any) -> None:
+        """Set an entry of a plain table, or delete it with None."""
+        before = table.get(name)
+        _assign(table, name, value)
+        self.undo.append(lambda: _assign(table, name, before))
+
+
+def _assign(table: dict[Any, Any], name: Any, value: Any) -> None:
+    if value is None:
+        table.pop(name, None)
+    else:
+        table[name] = value
+
+
+def _discard(lines: dict[Any, JobLine], at: Any, order: Order) -> None:
+    lines[at].remove(order)
+    if not lines[at]:
+        del lines[at]

@@ -1,0 +1,84 @@
+"""What time does, each duty bounded: due jobs, rate timers, lapsed workers, reservations, overrides, retention."""
+
+from __future__ import annotations
+
+from headgate.engine.contract import Swept
+from headgate.engine.memory import reading
+from headgate.engine.memory.step import Step
+
+SWEEP_MOST = 1000
+
+
+def sweep(step: Step) -> Swept:
+    """One round of every duty."""
+    due, lost = _arrivals(step), _lost(step)
+    _timers(step)
+    _reservations(step)
+    _overrides(step)
+    expired = _retention(step)
+    _forget_meters(step)
+    offered = step.admission.offer()
+    return Swept(
+        due,
+        lost,
+        offered,
+        expired,
+        SWEEP_MOST in (due, lost, expired),
+        reading.next_due(step.store),
+        step.now,
+    )
+
+
+def _arrivals(step: Step) -> int:
+    due = step.store.scheduled.until((step.now + 1,), SWEEP_MOST)
+    for job in due:
+        step.come(job)
+    return len(due)
+
+
+def _lost(step: Step) -> int:
+    lost = 0
+    for name, entry in list(step.store.workers.items()):
+        if entry.lease_until > step.now:
+            continue
+        attempts = list(step.store.running.get(name, {}).values())[: SWEEP_MOST - lost]
+        for job in attempts:
+            step.lose(job)
+        lost += len(attempts)
+        if not step.store.running.get(name):
+            step.store.put(step.store.workers, name, None)
+    return lost
+
+
+def _timers(step: Step) -> None:
+    for key, at in list(step.store.timers.items()):
+        if at <= step.now:
+            step.admission.touch(key)
+
+
+def _reservations(step: Step) -> None:
+    """A reservation whose job was offered and not claimed in time is dropped (rule 7)."""
+    for key, holders in list(step.store.holders.items()):
+        for holding in list(holders.values()):
+            if holding.expires_at is not None and holding.expires_at <= step.now:
+                step.store.let_go(key, holding)
+                step.admission.touch(key)
+
+
+def _overrides(step: Step) -> None:
+    for scope, override in list(step.store.book.overrides.items()):
+        if override.until is not None and override.until <= step.now:
+            step.set_override(scope, None)
+
+
+def _retention(step: Step) -> int:
+    old = step.store.ended.until((step.now + 1,), SWEEP_MOST)
+    for job in old:
+        step.store.remove(job)
+    return len(old)
+
+
+def _forget_meters(step: Step) -> None:
+    for key in list(step.store.meters):
+        if reading.is_idle_rate(step.ledger, key, step.now):
+            step.store.put(step.store.meters, key, None)

@@ -1,0 +1,60 @@
+"""How limits stand, put together from the rule book and what a store counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headgate.engine.contract import Limit, LimitStatus
+from headgate.engine.rulebook import RuleBook
+from headgate.keys import Key
+
+
+def key_status(book: RuleBook, key: Key, held: int, waiting: int) -> LimitStatus:
+    """One key (or, for a bare name, the limit as such)."""
+    limit = book.limits.get(key.name) or Limit(key.name, "rate" if key.rate else "concurrency", None)
+    return LimitStatus(
+        name=key.name,
+        key=key.text,
+        tenant=key.tenant,
+        kind=limit.kind,
+        max=book.number(key),
+        declared=limit.max,
+        override=book.override(key),
+        held=held,
+        waiting=waiting,
+        period=limit.period,
+        burst=limit.burst,
+        algorithm=limit.algorithm,
+    )
+
+
+def all_status(
+    book: RuleBook, held: Mapping[str, int], waiting: Mapping[str, int], name: str | None
+) -> list[LimitStatus]:
+    """Each limit with the sums over its keys, then its keys that are held, waited for, overridden or computed."""
+    keys = {Key.of(ident) for ident in (*held, *waiting, *book.computed)} | set(_overridden(book))
+    names = {key.name for key in keys} | set(book.limits) | {scope[0] for scope in book.overrides}
+    rows: list[LimitStatus] = []
+    for each in sorted(names if name is None else names & {name}):
+        mine = sorted(
+            (key for key in keys if key.name == each), key=lambda key: (key.rate, key.text, key.tenant)
+        )
+        whole = Key(each, rate=(limit := book.limits.get(each)) is not None and limit.kind == "rate")
+        rows.append(key_status(book, whole, _total(mine, held), _total(mine, waiting)))
+        rows += [
+            key_status(book, key, held.get(key.ident, 0), waiting.get(key.ident, 0))
+            for key in mine
+            if key != whole
+        ]
+    return rows
+
+
+def _total(keys: Iterable[Key], counts: Mapping[str, int]) -> int:
+    return sum(counts.get(key.ident, 0) for key in keys)
+
+
+def _overridden(book: RuleBook) -> Iterable[Key]:
+    for name, value, tenant in book.overrides:
+        limit = book.limits.get(name)
+        if value is not None or tenant is not None:
+            yield Key(name, value, tenant or "", limit is not None and limit.kind == "rate")
