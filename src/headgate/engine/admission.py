@@ -105,8 +105,12 @@ class Ledger(Protocol[J]):
         """Take tokens of a rate key."""
         ...
 
-    def drop(self, job: J, keep: Sequence[str] = ()) -> Sequence[str]:
-        """Delete the job's holder records except those of `keep`; returns the keys that were let go."""
+    def drop(self, jobs: Sequence[J]) -> Iterable[str]:
+        """Delete all holder records of these jobs; returns the keys that were let go."""
+        ...
+
+    def drop_except(self, job: J, keep: Sequence[str]) -> Iterable[str]:
+        """Delete a pending job's reservations except those of `keep`; returns the keys that were let go."""
         ...
 
     def start(self, job: J) -> None:
@@ -164,13 +168,18 @@ class Admission(Generic[J]):
         tightest, least = None, UNLIMITED + 1
         for use in self.ledger.uses(job):
             room = self.free(use.key) - self.ledger.offered(use.key, job.queue)
-            if room < use.units:
+            if room < use.units or self._is_waited_for(use.key, job.queue):
                 self.ledger.park(job, use, 0)
                 self._touch_rate(use.key)
                 return
             if room < least:
                 tightest, least = use, room
         self.ledger.make_ready(job, tightest and tightest.key, tightest.units if tightest else 0)
+
+    def _is_waited_for(self, key: str, queue: str) -> bool:
+        """Whether others stand in line although there is room: tokens came with time, or the head needs more of them,
+        or a slot came back in this very step. At any other moment a key with room has no waiters."""
+        return (is_rate(key) or key in self.touched) and bool(self.ledger.waiters(key, queue, 1))
 
     # ── a worker wants it ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -194,7 +203,7 @@ class Admission(Generic[J]):
     def _claim_known(self, job: J, known: Collection[str]) -> bool:
         if job.task in known:
             return self.claim(job)
-        self.give_back(job)
+        self.give_back([job])
         self.ledger.set_aside(job)
         return False
 
@@ -212,7 +221,7 @@ class Admission(Generic[J]):
         return True
 
     def _admits(self, job: J, use: Use) -> bool:
-        return self.free(use.key) >= use.units or self.ledger.holds(use.key, job)
+        return self.free(use.key) + self.ledger.holds(use.key, job) >= use.units
 
     def _take(self, job: J, use: Use) -> None:
         rule = self.ledger.rule(use.key)
@@ -228,7 +237,7 @@ class Admission(Generic[J]):
         for key in kept:
             if not self.ledger.holds(key, job):
                 self.ledger.take(key, job, reserved=True)
-        for key in self.ledger.drop(job, keep=kept):
+        for key in self.ledger.drop_except(job, kept):
             self.touch(key)
         self.touch(job.offered_by)
         self._touch_rate(refused.key)
@@ -243,13 +252,14 @@ class Admission(Generic[J]):
 
     # ── it ends, or leaves ───────────────────────────────────────────────────────────────────────────────────────
 
-    def give_back(self, job: J) -> None:
-        """Let go of all that a job holds, was promised, or stands in line for. Called before its state changes."""
-        for key in self.ledger.drop(job):
+    def give_back(self, jobs: Sequence[J]) -> None:
+        """Let go of all that jobs hold, were promised, or stand in line for. Called before their states change."""
+        for key in self.ledger.drop(jobs):
             self.touch(key)
-        self.touch(job.offered_by)
-        if job.waiting_on is not None:
-            self._touch_rate(job.waiting_on)
+        for job in jobs:
+            self.touch(job.offered_by)
+            if job.waiting_on is not None:
+                self._touch_rate(job.waiting_on)
 
     # ── waiters of touched keys ──────────────────────────────────────────────────────────────────────────────────
 

@@ -224,7 +224,8 @@ class Exchanged(Record, frozen=True):
 
     `refused` are the reports (job, attempt) that matched no running attempt of this worker. `cancelling` are the jobs
     this worker runs for which a cancel was asked. `next_due` is when a sweep will next have work. `more` says that
-    ready jobs remain that this exchange did not look at, so that it pays to ask again at once.
+    ready jobs remain that this exchange did not look at, so that it pays to ask again at once. `set_aside` names the
+    tasks of jobs that this exchange set aside because the worker does not know them.
     """
 
     attempts: tuple[Attempt, ...]
@@ -233,6 +234,7 @@ class Exchanged(Record, frozen=True):
     next_due: int | None
     more: bool
     now: int
+    set_aside: tuple[str, ...] = ()
 
 
 class Beat(Record, frozen=True):
@@ -427,7 +429,8 @@ class Engine(ABC):
 
         Jobs are claimed in the order priority, due time, arrival: from the queues in the order given, or across
         all of them (None). Jobs of tasks that the worker does not know are set aside: they stay ready, in their order,
-        for workers that know them. Refused jobs are parked. Raises LeaseLost, changing nothing, when the worker's lease has lapsed.
+        for workers that know them. Refused jobs are parked. Raises LeaseLost, changing nothing, when the worker's lease
+        has lapsed.
         """
 
     @abstractmethod

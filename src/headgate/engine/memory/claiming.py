@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from heapq import merge
 from itertools import islice
 
-from headgate.engine.memory.store import Store, Stored
+from headgate.engine.memory.store import Store
+from headgate.engine.stored import Stored
 
 
 class ReadyJobs:

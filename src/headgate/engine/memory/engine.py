@@ -37,10 +37,11 @@ from headgate.engine.contract import (
 from headgate.engine.memory import reading
 from headgate.engine.memory.claiming import ReadyJobs
 from headgate.engine.memory.step import Step
-from headgate.engine.memory.store import Registered, Store, Stored
+from headgate.engine.memory.store import Registered, Store
 from headgate.engine.memory.sweeping import sweep
 from headgate.engine.rulebook import may_be_overridden
-from headgate.errors import ConfigError, HeadgateError, LeaseLost
+from headgate.engine.stored import Stored
+from headgate.errors import ConfigError, LeaseLost
 from headgate.job import PENDING, Job, JobState, NewJob
 
 VERSION = 1
@@ -100,31 +101,14 @@ class MemoryEngine(Engine):
     ) -> list[Enqueued]:
         with self._step(now) as step:
             step.declare(limits)
-            return self._enqueue(step, jobs)
-
-    def _enqueue(self, step: Step, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        for spec in jobs:
-            self._store.book.check_uses(spec.uses)
-        stored = [step.enqueue(spec) for spec in jobs]
-        return [Enqueued(job.id, job.state, created) for job, created in stored]
+            return step.enqueue(jobs)
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[ImportResult]:
         with self._step(now) as step:
             step.declare(limits)
-            return [self._import(step, record) for record in records]
-
-    def _import(self, step: Step, record: ImportedJob) -> ImportResult:
-        try:
-            self._store.book.check_uses(record.job.uses)
-        except HeadgateError as error:
-            return ImportResult(record.job.id, None, str(error))
-        job = step.take_over(record)
-        if isinstance(job, str):
-            existing = self._store.jobs.get(record.job.id)
-            return ImportResult(record.job.id, existing and existing.state, job)
-        return ImportResult(job.id, job.state)
+            return [step.take_over(record) for record in records]
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
@@ -133,7 +117,7 @@ class MemoryEngine(Engine):
             if self._store.ticks.get(name) != seen:
                 return False
             self._store.put(self._store.ticks, name, at)
-            self._enqueue(step, [job for job in jobs if job.id not in self._store.jobs])
+            step.enqueue([job for job in jobs if job.id not in self._store.jobs])
             return True
 
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:

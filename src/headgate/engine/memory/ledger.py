@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headgate.engine.admission import Rule
-from headgate.engine.memory.store import Holding, Store, Stored
+from headgate.engine.memory.store import Holding, Store
+from headgate.engine.stored import Stored
 from headgate.job import JobState
 from headgate.keys import Use
 from headgate.rates import Bucket, Meter, Pace, Window
@@ -60,7 +61,10 @@ class MemoryLedger:
         meter.spend(pace, units, self.now)
         self.store.put(self.store.meters, key, meter)
 
-    def drop(self, job: Stored, keep: Sequence[str] = ()) -> Sequence[str]:
+    def drop(self, jobs: Sequence[Stored]) -> Iterable[str]:
+        return [key for job in jobs for key in self.drop_except(job, ())]
+
+    def drop_except(self, job: Stored, keep: Sequence[str]) -> Iterable[str]:
         gone = {
             key: holding for key, holding in self.store.held_by.get(job.id, {}).items() if key not in keep
         }

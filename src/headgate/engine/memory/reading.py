@@ -18,8 +18,9 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.memory.ledger import MemoryLedger
-from headgate.engine.memory.store import Store, Stored
+from headgate.engine.memory.store import Store
 from headgate.engine.status import all_status, key_status
+from headgate.engine.stored import Stored
 from headgate.job import JobState
 from headgate.keys import Key, is_rate
 from headgate.rates import Pace
@@ -154,7 +155,14 @@ def snapshot(store: Store, ledger: MemoryLedger, admission: Admission[Stored], n
         timers=dict(store.timers),
         workers=frozenset(store.workers),
         now=now,
+        most=dict(_most(store.waiting, ledger)),
     )
+
+
+def _most(keys: Iterable[str], ledger: MemoryLedger) -> Iterable[tuple[str, int]]:
+    for key in keys:
+        if isinstance(rule := ledger.rule(key), Pace) and rule.limit is not None:
+            yield key, rule.most
 
 
 def _free(keys: Iterable[str], admission: Admission[Stored]) -> Iterable[tuple[str, int | None]]:

@@ -1,0 +1,90 @@
+"""From a URL to an engine. Each engine, and its client library, is imported only when its URL is used.
+
+memory://                    in this process, gone with it; one store per app
+memory://name                the same, shared by the apps of this process that use the name
+sqlite:///jobs.db            a file, relative to the working directory
+sqlite:////var/lib/jobs.db   a file, absolute
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from headgate.engine.contract import Engine, Settings
+from headgate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headgate.engine.memory import MemoryEngine
+
+Clock = Callable[[], int]
+
+SCHEMES = ("memory", "sqlite")
+_shared: dict[str, MemoryEngine] = {}
+
+
+def check_url(url: str) -> str:
+    """Refuse a URL that can never work, before anything is opened."""
+    if not isinstance(url, str) or not url:
+        raise ConfigError(f"the store's URL must be a text such as 'sqlite:///jobs.db', not {url!r}")
+    parts = _split(url)
+    if parts.scheme == "sqlite":
+        sqlite_path(parts, url)
+    elif parts.path:
+        raise ConfigError(f"{_shown(url)} has a path; memory:// takes at most a name, as in memory://tests")
+    return url
+
+
+def _split(url: str) -> SplitResult:
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise ConfigError(f"{_shown(url)} is not a URL; a file is written as sqlite:///{url}")
+    if scheme not in SCHEMES:
+        raise ConfigError(f"{_shown(url)}: unknown scheme {scheme!r}; there are memory:// and sqlite:///file")
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(f"{_shown(url)} is not a URL: {error}") from None
+
+
+def sqlite_path(parts: SplitResult, url: str) -> str:
+    """The file that a sqlite URL names."""
+    if parts.netloc:
+        raise ConfigError(
+            f"{_shown(url)}: three slashes are needed, as in sqlite:///{parts.netloc}{parts.path}"
+        )
+    path = unquote(parts.path[1:])
+    if not path or path.endswith("/"):
+        raise ConfigError(
+            f"{_shown(url)} names no file; write sqlite:///jobs.db or sqlite:////var/lib/jobs.db"
+        )
+    if path == ":memory:":
+        raise ConfigError(f"{_shown(url)} would be one private store per connection; use memory:// instead")
+    if "\0" in path:
+        raise ConfigError(f"{_shown(url)}: the path contains a NUL character")
+    return path
+
+
+def _shown(url: str) -> str:
+    """The URL without what may be a password."""
+    head, at, tail = url.rpartition("@")
+    return repr(f"{head.partition('://')[0]}://…@{tail}" if at else url)
+
+
+def make_engine(url: str, settings: Settings, clock: Clock | None = None) -> Engine:
+    """An engine that is not open yet. `clock` replaces the store's own: tests move it."""
+    parts = _split(check_url(url))
+    if parts.scheme == "memory":
+        return _memory(parts.netloc, settings, clock)
+    from headgate.engine.sqlite import SqliteEngine
+
+    return SqliteEngine(sqlite_path(parts, url), settings, clock=clock, **dict(parse_qsl(parts.query)))
+
+
+def _memory(name: str, settings: Settings, clock: Clock | None) -> Engine:
+    from headgate.engine.memory import MemoryEngine
+
+    if not name:
+        return MemoryEngine(settings, clock)
+    return _shared.setdefault(name, MemoryEngine(settings, clock))
