@@ -1,0 +1,319 @@
+"""Nothing outlives its attempt: lost workers, late and double reports, refusals, mixed loads."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from headgate.clock import SECOND
+from headgate.engine.contract import (
+    Failed,
+    ImportedJob,
+    Outcome,
+    Progress,
+    Released,
+    Snoozed,
+    Stopped,
+    Succeeded,
+)
+from headgate.errors import LeaseLost
+from headgate.job import JobState, PastAttempt
+from headgate.keys import Key
+from headgate.retry import RetryPolicy
+from tests.world import World
+
+OUTCOMES: list[Outcome] = [
+    Succeeded("j1", 1),
+    Failed("j1", 1, "boom"),
+    Failed("j1", 1, "boom", 5 * SECOND),
+    Snoozed("j1", 1, 5 * SECOND),
+    Stopped("j1", 1),
+    Released("j1", 1),
+]
+
+
+async def test_a_lost_worker_with_fifty_attempts_frees_their_slots_for_the_waiters(world: World) -> None:
+    await world.limit("A", 50)
+    await world.limit("B", 1)
+    await world.worker("lost", lease=15)
+    await world.enqueue("b", "B")
+    await world.fill(49, "A")
+    assert len(await world.claim(50, worker="lost")) == 50
+    await world.fill(3, "B", prefix="waiter")
+    assert await world.claim() == []
+    swept = await world.later(15.1)
+    assert swept.lost == 50
+    assert await world.claim(1) == ["waiter1"]
+    await world.end("waiter1")
+    assert len(await world.run_all()) == 52
+    await world.nothing_left()
+
+
+async def test_an_attempt_is_safe_until_its_workers_lease_has_lapsed(world: World) -> None:
+    await world.worker("w", lease=15)
+    await world.enqueue("j1")
+    await world.claim()
+    assert (await world.later(14.9)).lost == 0
+    assert await world.state("j1") is JobState.RUNNING
+
+
+async def test_a_heartbeat_keeps_all_attempts_of_its_worker(world: World) -> None:
+    await world.worker("w", lease=15)
+    await world.fill(3)
+    await world.claim()
+    for _ in range(4):
+        await world.later(10)
+        await world.engine.heartbeat("w", now=world.now)
+    assert await world.states("j1", "j2", "j3") == ["running"] * 3
+
+
+async def test_a_heartbeat_after_the_lease_has_lapsed_is_refused(world: World) -> None:
+    await world.worker("w", lease=15)
+    world.move(15)
+    with pytest.raises(LeaseLost, match="'w'"):
+        await world.engine.heartbeat("w", now=world.now)
+
+
+async def test_a_heartbeat_of_an_unknown_worker_is_refused(world: World) -> None:
+    with pytest.raises(LeaseLost, match="stranger"):
+        await world.engine.heartbeat("stranger", now=world.now)
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
+@pytest.mark.parametrize("swept", [False, True], ids=["before the sweep", "after the sweep"])
+async def test_a_report_after_the_lease_has_lapsed_changes_nothing(
+    world: World, outcome: Outcome, swept: bool
+) -> None:
+    await world.limit("A", 1)
+    await world.worker("w", lease=15)
+    await world.fill(2, "A")
+    await world.claim()
+    world.move(15)
+    if swept:
+        await world.sweep()
+    before, jobs = await world.snapshot(), await world.engine.get(["j1", "j2"])
+    with pytest.raises(LeaseLost):
+        await world.exchange(outcome, want=1)
+    assert await world.snapshot() == before
+    assert await world.engine.get(["j1", "j2"]) == jobs
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
+async def test_the_same_outcome_reported_twice_is_refused_the_second_time(
+    world: World, outcome: Outcome
+) -> None:
+    await world.limit("A", 1)
+    await world.fill(2, "A")
+    await world.claim()
+    assert (await world.exchange(outcome)).refused == ()
+    before, jobs = await world.snapshot(), await world.engine.get(["j1", "j2"])
+    assert (await world.exchange(outcome)).refused == (("j1", 1),)
+    assert await world.snapshot() == before
+    assert await world.engine.get(["j1", "j2"]) == jobs
+
+
+async def test_the_same_outcome_twice_in_one_exchange_counts_once(world: World) -> None:
+    await world.enqueue("j1")
+    await world.claim()
+    answer = await world.exchange(Succeeded("j1", 1), Succeeded("j1", 1))
+    assert answer.refused == (("j1", 1),)
+    assert await world.state("j1") is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize("attempt", [0, 2])
+async def test_a_report_with_another_attempt_number_is_refused(world: World, attempt: int) -> None:
+    await world.enqueue("j1")
+    await world.claim()
+    assert (await world.exchange(Succeeded("j1", attempt))).refused == (("j1", attempt),)
+    assert await world.state("j1") is JobState.RUNNING
+
+
+async def test_a_report_by_another_worker_is_refused(world: World) -> None:
+    await world.enqueue("j1")
+    await world.claim(worker="owner")
+    answer = await world.exchange(Succeeded("j1", 1), worker="thief")
+    assert answer.refused == (("j1", 1),)
+    assert await world.state("j1") is JobState.RUNNING
+
+
+async def test_a_report_about_an_unknown_job_is_refused(world: World) -> None:
+    assert (await world.exchange(Succeeded("nobody", 1))).refused == (("nobody", 1),)
+
+
+async def test_one_refused_report_does_not_keep_its_neighbours_from_counting(world: World) -> None:
+    await world.fill(2)
+    await world.claim()
+    answer = await world.exchange(Succeeded("j1", 9), Succeeded("j2", 1))
+    assert answer.refused == (("j1", 9),)
+    assert await world.states("j1", "j2") == ["running", "succeeded"]
+
+
+async def test_progress_of_a_running_attempt_is_kept_and_ends_nothing(world: World) -> None:
+    await world.limit("A", 1)
+    await world.enqueue("j1", "A")
+    await world.claim()
+    assert (await world.report("j1", Progress, "0.5")).refused == ()
+    job = await world.get("j1")
+    assert (job.progress, job.state) == ("0.5", JobState.RUNNING)
+    assert await world.held("A") == ["j1"]
+
+
+async def test_progress_of_an_attempt_that_is_over_is_refused(world: World) -> None:
+    await world.enqueue("j1")
+    await world.claim()
+    await world.end("j1")
+    assert (await world.report("j1", Progress, "0.5")).refused == (("j1", 1),)
+    assert (await world.get("j1")).progress is None
+
+
+async def test_a_claim_whose_answer_never_arrived_is_claimed_again_after_the_lease(world: World) -> None:
+    await world.limit("A", 1)
+    await world.worker("vanished", lease=15)
+    await world.fill(2, "A")
+    assert await world.claim(1, worker="vanished") == ["j1"]
+    await world.later(16)
+    assert await world.claim() == ["j2"], "the retry of j1 has its own due time"
+    await world.end("j2")
+    await world.later(5)
+    assert await world.claim() == ["j1"]
+    assert (await world.get("j1")).attempt == 2
+    await world.end("j1")
+    await world.nothing_left()
+
+
+async def test_a_lost_attempt_counts_against_the_retry_policy(world: World) -> None:
+    await world.enqueue("j1", retry=RetryPolicy(attempts=2, delay=SECOND))
+    for _ in range(2):
+        await world.worker("w", lease=15)
+        assert await world.claim() == ["j1"]
+        await world.later(20)
+        await world.later(20)
+    job = await world.get("j1")
+    assert job.state is JobState.FAILED
+    assert [past.outcome for past in job.history] == ["lost", "lost"]
+    assert job.error is not None
+
+
+async def test_a_lost_attempt_comes_back_after_the_policys_delay(world: World) -> None:
+    await world.worker("w", lease=15)
+    await world.enqueue("j1", retry=RetryPolicy(attempts=3, delay=7 * SECOND, backoff=1))
+    await world.claim()
+    await world.later(20)
+    job = await world.get("j1")
+    assert (job.state, job.due) == (JobState.SCHEDULED, world.now + 7 * SECOND)
+
+
+async def test_many_rate_refusals_before_a_start_cost_one_attempt_one_slot_and_one_token(
+    world: World,
+) -> None:
+    await world.limit("A", 2)
+    await world.rate("R", 2, per=10)
+    for number in range(2):
+        await world.enqueue(f"spender{number}", "R")
+    await world.claim()
+    await world.enqueue("patient", "A", "R")
+    for _ in range(20):
+        assert await world.claim() == []
+        await world.later(0.1)
+    await world.later(3)
+    assert await world.claim() == ["patient"]
+    job = await world.get("patient")
+    assert (job.attempt, job.tries) == (1, 1)
+    assert await world.held("A") == ["patient"]
+    await world.enqueue("next", "R")
+    assert await world.claim() == [], "the second token comes five seconds later"
+    await world.later(5)
+    assert await world.claim() == ["next"]
+
+
+async def test_a_retiring_worker_gives_its_attempts_back_uncounted(world: World) -> None:
+    await world.limit("A", 1)
+    await world.fill(2, "A")
+    await world.claim()
+    await world.engine.retire("w", now=world.now)
+    world.workers.discard("w")
+    assert await world.engine.workers(now=world.now) == []
+    assert await world.claim() == ["j1"], "it comes back to its old place"
+    job = await world.get("j1")
+    assert (job.attempt, job.tries) == (2, 1)
+    assert job.history[0].outcome == "released"
+
+
+async def test_retiring_an_unknown_worker_does_nothing(world: World) -> None:
+    await world.engine.retire("stranger", now=world.now)
+
+
+async def test_a_retired_worker_has_no_lease(world: World) -> None:
+    await world.worker("w")
+    await world.engine.retire("w", now=world.now)
+    with pytest.raises(LeaseLost):
+        await world.engine.exchange("w", [], 1, now=world.now)
+
+
+async def test_an_exchange_of_an_unknown_worker_is_refused(world: World) -> None:
+    await world.enqueue("j1")
+    with pytest.raises(LeaseLost):
+        await world.engine.exchange("stranger", [], 1, now=world.now)
+    assert await world.state("j1") is JobState.READY
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_mixed_load_leaves_nothing_behind(world: World, seed: int) -> None:
+    dice = random.Random(seed)
+    await world.limit("A", 2)
+    await world.limit("B", 1)
+    await world.rate("R", 3, per=5)
+    needs = ["A", "B", "A=1", "B=1", "R"]
+    live: dict[str, int] = {}
+
+    def past(count: int) -> tuple[PastAttempt, ...]:
+        return tuple(PastAttempt(n, "failed", n, n + 1, error="old") for n in range(1, count + 1))
+
+    async def enqueue(number: int) -> None:
+        delay = dice.choice([0, 0, 0, 3])
+        chosen = dice.sample(needs, dice.randint(0, 3))
+        await world.enqueue(
+            f"j{number}", *chosen, delay=delay, priority=dice.choice([10, 50]), queue=dice.choice("xy")
+        )
+
+    for number in range(60):
+        await enqueue(number)
+        match dice.randint(0, 9):
+            case 0:
+                await world.cancel(f"j{dice.randint(0, number)}")
+            case 1:
+                await world.restart(f"j{dice.randint(0, number)}")
+            case 2:
+                await world.take_over(ImportedJob(world.job(f"j{dice.randint(0, number)}"), past(1)))
+            case 3:
+                await world.worker("mortal", lease=1)
+                live.update(dict.fromkeys(await world.claim(3, worker="mortal"), 0))
+            case 4:
+                await world.later(dice.choice([0.3, 1.5]))
+            case 5:
+                await world.expedite(f"j{dice.randint(0, number)}")
+            case _:
+                await world.claim(2)
+        for view in (await world.snapshot()).jobs:
+            if view.worker != "w" or dice.random() < 0.5:
+                continue
+            outcome = dice.choice(
+                [
+                    Succeeded(view.id, view.attempt),
+                    Failed(view.id, view.attempt, "boom"),
+                    Failed(view.id, view.attempt, "boom", SECOND),
+                    Snoozed(view.id, view.attempt, SECOND),
+                    Stopped(view.id, view.attempt),
+                    Released(view.id, view.attempt),
+                ]
+            )
+            await world.exchange(outcome)
+    await world.later(100)
+    running = [view for view in (await world.snapshot()).jobs if view.state is JobState.RUNNING]
+    await world.exchange(*(Succeeded(view.id, view.attempt) for view in running))
+    await world.run_all()
+    await world.nothing_left()
+    assert await world.unfinished() == {}
+    assert all(line.held == line.waiting == 0 for line in await world.engine.limits(now=world.now))
+    assert Key("A").ident not in (await world.snapshot()).holders
