@@ -1,0 +1,50 @@
+"""Working until there is nothing left to do: for tests and scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from headgate.engine.contract import Engine
+from headgate.limits import FloatingRule
+from headgate.worker.events import Events
+from headgate.worker.options import CONCURRENCY, options
+from headgate.worker.runnable import Runnable
+from headgate.worker.shift import Shift
+
+
+async def run_until_idle(
+    engine: Engine,
+    tasks: Mapping[str, Runnable],
+    *,
+    floating: Sequence[FloatingRule] = (),
+    queues: Iterable[str] | Mapping[str, float] | None = None,
+    concurrency: int = CONCURRENCY,
+) -> int:
+    """Run every job that can run without time passing; returns how many attempts that were.
+
+    What needs time is left: jobs scheduled for later, retries in their back-off, waiters of a rate that has no token.
+    Ticks of periodic tasks and refreshes of floating limits that are due count as work.
+    """
+    chosen = options(queues, concurrency, internal=bool(floating))
+    shift = Shift(engine, tasks, floating, chosen, Events(), drain=True)
+
+    async def quiet() -> bool:
+        return await _time_brings_work(shift)
+
+    shift.exchange.quiet = quiet
+    await _time_brings_work(shift)
+    await shift.work()
+    return shift.runner.started - shift.floating.runs
+
+
+async def _time_brings_work(shift: Shift) -> bool:
+    """Do every duty once; whether there is work now that was not there before."""
+    await shift.sweep.sweep()
+    found = shift.sweep.found
+    if shift.ticker.needed:
+        await shift.ticker.run_once()
+        found = found or shift.ticker.found
+    if shift.floating.needed:
+        await shift.floating.run_once()
+        found = found or shift.floating.found
+    return found

@@ -1,0 +1,55 @@
+"""The link to the engine: how long to wait when it cannot be reached, and one log line when it goes and comes back."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+from headgate.errors import EngineUnavailable
+from headgate.worker.events import Events
+
+log = logging.getLogger("headgate.worker")
+
+FIRST_WAIT = 0.1
+LONGEST_WAIT = 5.0
+
+
+class Backoff:
+    """0.1 s, doubled up to 5 s, with jitter so that workers which failed together do not come back together."""
+
+    __slots__ = ("_longest", "_next")
+
+    def __init__(self, longest: float = LONGEST_WAIT) -> None:
+        self._longest = longest
+        self._next = FIRST_WAIT
+
+    def wait(self) -> float:
+        """Seconds to wait after one more failure."""
+        wait, self._next = self._next, min(self._next * 2, self._longest)
+        return min(wait, self._longest) * random.uniform(0.5, 1)
+
+    def reset(self) -> None:
+        """It worked."""
+        self._next = FIRST_WAIT
+
+
+class Link:
+    """Whether the engine answers, as far as this worker can tell. Shared by everything that calls it."""
+
+    def __init__(self, events: Events) -> None:
+        self.down = False
+        self._events = events
+
+    def failed(self, error: EngineUnavailable) -> None:
+        """A call did not get through; the first of a row is logged."""
+        if not self.down:
+            self.down = True
+            log.warning("the engine cannot be reached, trying again: %s", error)
+            self._events.emit("unavailable", error=str(error))
+
+    def worked(self) -> None:
+        """A call got through."""
+        if self.down:
+            self.down = False
+            log.warning("the engine can be reached again")
+            self._events.emit("recovered")

@@ -1,0 +1,90 @@
+"""What the next exchange will report: outcomes that wait to be settled, and the latest progress of each attempt."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from headgate.engine.contract import Attempt, Outcome, Progress, Report
+from headgate.worker.bell import Bell
+
+PROGRESS_GAP = 0.1
+"""Seconds between exchanges that are made for progress alone; progress that finds another exchange rides in that."""
+
+
+class Outbox:
+    """Filled by the runner, emptied by the exchange loop. Outcomes ring the bell at once: no timer batches them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, bell: Bell) -> None:
+        self._loop = loop
+        self._thread = threading.get_ident()
+        self._bell = bell
+        self._outcomes: list[Outcome] = []
+        self._progress: dict[str, Progress] = {}
+        self._progress_due = False
+        self._next_progress = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def pressing(self) -> bool:
+        """Whether something is there that should be sent now."""
+        return bool(self._outcomes) or self._progress_due
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing at all is left to send."""
+        return not self._outcomes and not self._progress
+
+    @property
+    def jobs(self) -> set[str]:
+        """The jobs whose outcome waits to be sent."""
+        return {outcome.job for outcome in self._outcomes}
+
+    def settle(self, outcome: Outcome) -> None:
+        """An attempt has ended; from the loop's thread."""
+        self._outcomes.append(outcome)
+        self._bell.ring()
+
+    def progress(self, attempt: Attempt, value: str) -> None:
+        """An attempt says how far it is; from any thread. Replaces what was not sent yet."""
+        self._progress[attempt.job] = Progress(attempt.job, attempt.number, value)
+        if threading.get_ident() == self._thread:
+            self._announce()
+        else:
+            self._loop.call_soon_threadsafe(self._announce)
+
+    def take(self) -> list[Report]:
+        """Everything there is; progress first, since an outcome ends the attempt that it speaks of."""
+        outcomes, self._outcomes = self._outcomes, []
+        if not self._progress:
+            return list[Report](outcomes)
+        progress, self._progress = self._progress, {}
+        self._progress_due = False
+        self._next_progress = self._loop.time() + PROGRESS_GAP
+        return [*progress.values(), *outcomes]
+
+    def put_back(self, reports: Sequence[Report]) -> None:
+        """What could not be sent goes first next time; progress that was overtaken meanwhile is dropped."""
+        outcomes = [r for r in reports if not isinstance(r, Progress)]
+        self._outcomes[:0] = outcomes
+        ended = self.jobs
+        for report in reports:
+            if isinstance(report, Progress) and report.job not in ended:
+                self._progress.setdefault(report.job, report)
+
+    def clear(self) -> None:
+        """Forget everything: the lease under which it would count is gone."""
+        self._outcomes.clear()
+        self._progress.clear()
+        self._progress_due = False
+
+    def _announce(self) -> None:
+        if self._timer is None and not self._progress_due:
+            wait = self._next_progress - self._loop.time()
+            self._timer = self._loop.call_later(max(wait, 0), self._press)
+
+    def _press(self) -> None:
+        self._timer = None
+        self._progress_due = bool(self._progress)
+        self._bell.ring()

@@ -1,0 +1,36 @@
+"""One attempt while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+from headgate.context import JobContext, ProgressSink
+from headgate.engine.contract import Attempt
+from headgate.worker.runnable import Runnable
+
+Fate = Literal["cancel", "timeout", "release", "abandon"]
+"""Why the worker asks an attempt to end: somebody cancelled it, its time is up, the worker stops, the lease is gone."""
+
+
+class Run:
+    """One attempt while it runs. `fate` stays None unless the worker asks it to end; the first reason counts."""
+
+    __slots__ = ("attempt", "context", "fate", "handle", "started", "task", "timer")
+
+    def __init__(self, attempt: Attempt, task: Runnable, sink: ProgressSink) -> None:
+        self.attempt = attempt
+        self.task = task
+        self.context = JobContext(attempt, sink)
+        self.fate: Fate | None = None
+        self.started = False
+        self.handle: asyncio.Task[Any] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    def interrupt(self, fate: Fate) -> None:
+        """Ask it to end. A coroutine that has not begun sees its fate when it does; a thread sees the flag only."""
+        if self.fate is None or fate == "abandon":
+            self.fate = fate
+            self.context.ask_to_end()
+            if self.handle is not None and self.started:
+                self.handle.cancel()

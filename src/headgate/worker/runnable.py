@@ -1,0 +1,41 @@
+"""What the worker needs of a task: `headgate.task.Task` has this shape, and so have the worker's own tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from headgate.job import NewJob
+from headgate.periodic import Schedule
+from headgate.retry import Retry
+
+
+class Runnable(Protocol):
+    """A task that a worker can run."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fn(self) -> Callable[..., Any]: ...
+
+    @property
+    def is_async(self) -> bool: ...
+
+    @property
+    def retry(self) -> Retry: ...
+
+    @property
+    def schedule(self) -> Schedule | None: ...
+
+    def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments to call `fn` with; raises PayloadError."""
+        ...
+
+    def encode_result(self, value: Any) -> str:
+        """The result as JSON; raises PayloadError."""
+        ...
+
+    def job(self, *args: Any, **kwargs: Any) -> NewJob:
+        """A job of this task."""
+        ...

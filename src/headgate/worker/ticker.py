@@ -1,0 +1,70 @@
+"""The duty of periodic tasks: each tick becomes one job, however many workers see it come."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import msgspec
+
+from headgate.clock import SECOND
+from headgate.engine.contract import Engine
+from headgate.job import NewJob
+from headgate.periodic import Schedule, tick_text
+from headgate.worker.events import Events
+from headgate.worker.runnable import Runnable
+
+log = logging.getLogger("headgate.worker")
+
+LONGEST = 60.0
+"""Seconds after which to look at the store's clock again, however far the next tick is."""
+
+
+class Ticker:
+    """Turns due ticks into jobs. The engine compares and sets the last tick: who comes second changes nothing.
+
+    A task that the store has not seen begins with its next tick, not with the ones before it was deployed.
+    """
+
+    name = "ticker"
+
+    def __init__(self, engine: Engine, tasks: Iterable[Runnable], events: Events) -> None:
+        self.found = False
+        self._engine = engine
+        self._events = events
+        self._tasks = [(task, task.schedule) for task in tasks if task.schedule is not None]
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is any periodic task."""
+        return bool(self._tasks)
+
+    async def run_once(self) -> float:
+        """Run what is due; returns the seconds until the next tick."""
+        self.found = False
+        now = await self._engine.clock()
+        seen = await self._engine.ticks([task.name for task, _ in self._tasks])
+        pauses = [await self._one(task, schedule, seen.get(task.name), now) for task, schedule in self._tasks]
+        return min([LONGEST, *pauses])
+
+    async def _one(self, task: Runnable, schedule: Schedule, last: int | None, now: int) -> float:
+        if last is None:
+            await self._engine.tick(task.name, None, now, ())
+        elif schedule.next_after(last) <= now:
+            await self._fire(task, schedule.missed(last, now), last, now)
+        return (schedule.next_after(now if last is None else max(last, now)) - now) / SECOND
+
+    async def _fire(self, task: Runnable, ticks: list[int], last: int, now: int) -> None:
+        at = ticks[-1] if ticks else now
+        jobs = [tick_job(task, tick) for tick in ticks]
+        if await self._engine.tick(task.name, last, at, jobs):
+            self.found = True
+            log.debug("%s ticked: %d jobs", task.name, len(jobs), extra={"task": task.name})
+            self._events.emit("ticked", task=task.name, jobs=[job.id for job in jobs])
+
+
+def tick_job(task: Runnable, tick: int) -> NewJob:
+    """The job of one tick: its id says which, so that no tick can have two; the task finds it in its metadata, too."""
+    job, text = task.job(), tick_text(tick)
+    metadata = job.metadata or msgspec.json.encode({"tick": text}).decode()
+    return msgspec.structs.replace(job, id=f"{task.name}@{text}", at=tick, metadata=metadata)

@@ -1,0 +1,159 @@
+"""The worker as callers see it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType, TracebackType
+from typing import Self
+
+from headgate.engine.contract import Engine
+from headgate.errors import HeadgateError
+from headgate.limits import FloatingRule
+from headgate.worker.events import Event, Events, Listener
+from headgate.worker.options import CONCURRENCY, GRACE, LEASE, options
+from headgate.worker.runnable import Runnable
+from headgate.worker.shift import Shift
+
+log = logging.getLogger("headgate.worker")
+
+
+class Worker:
+    """Runs jobs of `tasks` from an open engine.
+
+    `await worker.run()` works until `stop()` is called; `async with worker:` works beside whatever else the event
+    loop does. `queues` is None (all), a list (strictly in this order) or weights. `concurrency` jobs run at once, of
+    which synchronous ones need one of `threads` threads each. `lease` and `grace` are seconds.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tasks: Mapping[str, Runnable],
+        *,
+        floating: Sequence[FloatingRule] = (),
+        queues: Iterable[str] | Mapping[str, float] | None = None,
+        concurrency: int = CONCURRENCY,
+        threads: int | None = None,
+        lease: float | timedelta = LEASE,
+        grace: float | timedelta = GRACE,
+        name: str | None = None,
+    ) -> None:
+        self.options = options(queues, concurrency, threads, lease, grace, name, internal=bool(floating))
+        self._engine = engine
+        self._tasks = tasks
+        self._floating = floating
+        self._events = Events()
+        self._shift: Shift | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def on_event(self) -> list[Listener]:
+        """Called with each `Event`, on the event loop: for tests and metrics."""
+        return self._events.listeners
+
+    @property
+    def id(self) -> str:
+        """The id under which it is registered now; empty when it is not."""
+        return self._shift.lease.id if self._shift else ""
+
+    @property
+    def running(self) -> list[str]:
+        """The ids of the jobs that it runs."""
+        return list(self._shift.runner.running) if self._shift else []
+
+    @property
+    def overrun(self) -> list[str]:
+        """Those of them that are past their timeout: threads that cannot be stopped and keep their slots."""
+        return self._shift.runner.overrun if self._shift else []
+
+    async def run(self, *, signals: bool = False) -> None:
+        """Work until stopped. With `signals`, SIGTERM and SIGINT stop it; the second one without waiting."""
+        async with self:
+            assert self._work is not None
+            with _signals(self) if signals else _none():
+                await asyncio.wait([self._work])
+
+    def stop(self) -> None:
+        """Claim no more, wait up to `grace` for what runs, give back the rest, retire. From any thread.
+
+        A second call ends the waiting.
+        """
+        if self._shift is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._shift.stop)
+
+    async def __aenter__(self) -> Self:
+        if self._work is not None:
+            raise HeadgateError("this worker is running already; make another Worker to run a second one")
+        self._loop = asyncio.get_running_loop()
+        self._shift = Shift(self._engine, self._tasks, self._floating, self.options, self._events)
+        work = self._work = self._loop.create_task(self._shift.work())
+        try:
+            await self._begun(work)
+        except BaseException:
+            self._work = None
+            work.cancel()
+            raise
+        work.add_done_callback(_report_crash)
+        log.info("worker %s started", self.id, extra={"worker": self.id})
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        work, self._work = self._work, None
+        assert work is not None
+        self.stop()
+        if error is not None:  # somebody wants to get away: no waiting
+            self.stop()
+        try:
+            await work
+        finally:
+            log.info("worker %s stopped", self.id, extra={"worker": self.id})
+            self._shift = None
+
+    async def _begun(self, work: asyncio.Task[None]) -> None:
+        """Wait for the first registration, for the news that the engine cannot be reached for now, or for the end."""
+        begun = asyncio.Event()
+
+        def listen(event: Event) -> None:
+            if event.kind in ("registered", "unavailable"):
+                begun.set()
+
+        self.on_event.append(listen)
+        waiting = asyncio.ensure_future(begun.wait())
+        await asyncio.wait([waiting, work], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        self.on_event.remove(listen)
+        if work.done():
+            await work
+
+
+def _report_crash(work: asyncio.Task[None]) -> None:
+    if not work.cancelled() and (error := work.exception()) is not None:
+        log.critical("the worker ended: %s", error, exc_info=error)
+
+
+@contextmanager
+def _none() -> Generator[None]:
+    yield
+
+
+@contextmanager
+def _signals(worker: Worker) -> Generator[None]:
+    """Stop the worker on SIGTERM and SIGINT; put back what was there before."""
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        worker.stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
