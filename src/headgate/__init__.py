@@ -1,3 +1,116 @@
-"""Headgate: a background job queue whose core is admission."""
+"""Headgate: a background job queue whose core is admission.
+
+Names are loaded when they are first used: importing the package costs next to nothing, and a producer never loads the
+worker.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.app import App
+    from headgate.context import JobContext, current_job
+    from headgate.errors import (
+        CancelJob,
+        ConfigError,
+        EngineError,
+        EngineUnavailable,
+        FailJob,
+        HeadgateError,
+        JobCancelled,
+        JobControl,
+        JobExists,
+        JobFailed,
+        JobNotFound,
+        LeaseLost,
+        PayloadError,
+        RetryLater,
+        SchemaMismatch,
+        Snooze,
+        WrongState,
+    )
+    from headgate.explain import Explanation
+    from headgate.handle import JobHandle
+    from headgate.importing import ImportAttempt, ImportRecord, ImportRetry
+    from headgate.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
+    from headgate.job import JobState
+    from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
+    from headgate.operate import AuditReport, Changed
+    from headgate.retry import Retry
+    from headgate.task import Task
+    from headgate.worker import Worker
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "App",
+    "AttemptInfo",
+    "AuditReport",
+    "CancelJob",
+    "Changed",
+    "ConcurrencyLimit",
+    "ConfigError",
+    "EngineError",
+    "EngineUnavailable",
+    "Explanation",
+    "FailJob",
+    "FloatingLimit",
+    "HeadgateError",
+    "ImportAttempt",
+    "ImportRecord",
+    "ImportRetry",
+    "JobCancelled",
+    "JobContext",
+    "JobControl",
+    "JobExists",
+    "JobFailed",
+    "JobHandle",
+    "JobInfo",
+    "JobNotFound",
+    "JobState",
+    "LeaseLost",
+    "LimitInfo",
+    "OverrideInfo",
+    "PayloadError",
+    "RateLimit",
+    "Retry",
+    "RetryLater",
+    "SchemaMismatch",
+    "Snooze",
+    "Task",
+    "Worker",
+    "WorkerInfo",
+    "WrongState",
+    "__version__",
+    "current_job",
+]
+
+_ROOMS = {
+    "app": ("App",),
+    "context": ("JobContext", "current_job"),
+    "explain": ("Explanation",),
+    "handle": ("JobHandle",),
+    "importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
+    "info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
+    "job": ("JobState",),
+    "limits": ("ConcurrencyLimit", "FloatingLimit", "RateLimit"),
+    "operate": ("AuditReport", "Changed"),
+    "retry": ("Retry",),
+    "task": ("Task",),
+    "worker": ("Worker",),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'headgate' has no attribute {name!r}")
+    value = getattr(import_module(f"headgate.{_ROOM_OF.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -32,44 +32,50 @@ def check_url(url: str) -> str:
     if parts.scheme == "sqlite":
         sqlite_path(parts, url)
     elif parts.path:
-        raise ConfigError(f"{_shown(url)} has a path; memory:// takes at most a name, as in memory://tests")
+        raise ConfigError(
+            f"{shown_url(url)!r} has a path; memory:// takes at most a name, as in memory://tests"
+        )
     return url
 
 
 def _split(url: str) -> SplitResult:
     scheme, separator, _ = url.partition("://")
     if not separator:
-        raise ConfigError(f"{_shown(url)} is not a URL; a file is written as sqlite:///{url}")
+        raise ConfigError(f"{shown_url(url)!r} is not a URL; a file is written as sqlite:///{url}")
     if scheme not in SCHEMES:
-        raise ConfigError(f"{_shown(url)}: unknown scheme {scheme!r}; there are memory:// and sqlite:///file")
+        raise ConfigError(
+            f"{shown_url(url)!r}: unknown scheme {scheme!r}; there are memory:// and sqlite:///file"
+        )
     try:
         return urlsplit(url)
     except ValueError as error:
-        raise ConfigError(f"{_shown(url)} is not a URL: {error}") from None
+        raise ConfigError(f"{shown_url(url)!r} is not a URL: {error}") from None
 
 
 def sqlite_path(parts: SplitResult, url: str) -> str:
     """The file that a sqlite URL names."""
     if parts.netloc:
         raise ConfigError(
-            f"{_shown(url)}: three slashes are needed, as in sqlite:///{parts.netloc}{parts.path}"
+            f"{shown_url(url)!r}: three slashes are needed, as in sqlite:///{parts.netloc}{parts.path}"
         )
     path = unquote(parts.path[1:])
     if not path or path.endswith("/"):
         raise ConfigError(
-            f"{_shown(url)} names no file; write sqlite:///jobs.db or sqlite:////var/lib/jobs.db"
+            f"{shown_url(url)!r} names no file; write sqlite:///jobs.db or sqlite:////var/lib/jobs.db"
         )
     if path == ":memory:":
-        raise ConfigError(f"{_shown(url)} would be one private store per connection; use memory:// instead")
+        raise ConfigError(
+            f"{shown_url(url)!r} would be one private store per connection; use memory:// instead"
+        )
     if "\0" in path:
-        raise ConfigError(f"{_shown(url)}: the path contains a NUL character")
+        raise ConfigError(f"{shown_url(url)!r}: the path contains a NUL character")
     return path
 
 
-def _shown(url: str) -> str:
+def shown_url(url: str) -> str:
     """The URL without what may be a password."""
     head, at, tail = url.rpartition("@")
-    return repr(f"{head.partition('://')[0]}://…@{tail}" if at else url)
+    return f"{head.partition('://')[0]}://…@{tail}" if at else url
 
 
 def make_engine(url: str, settings: Settings, clock: Clock | None = None) -> Engine:

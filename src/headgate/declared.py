@@ -1,0 +1,104 @@
+"""The limits that this process has declared, and those that the store has yet to hear of.
+
+Code declares each name once with one value; anything else is a mistake that is refused at once. Limits that come with
+a single enqueue may change their number from job to job: the newest wins, and is sent when it differs from the last.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from headgate.engine.contract import Limit
+from headgate.errors import ConfigError
+from headgate.limits import AnyLimit, ConcurrencyLimit, FloatingRule, RateLimit
+
+
+def as_limit(limit: AnyLimit, name: str) -> Limit | None:
+    """What the store is told; nothing for a use of a floating limit, which its own rule declares."""
+    if isinstance(limit, ConcurrencyLimit):
+        return Limit(name, "concurrency", limit.max_concurrent)
+    if isinstance(limit, RateLimit):
+        return Limit(name, "rate", limit.limit, limit.period, limit.burst, limit.algorithm)
+    return None
+
+
+def as_floating(rule: FloatingRule) -> Limit:
+    """A floating limit as the store is told of it: its number is the default until one was computed."""
+    return Limit(rule.name, "floating", rule.default)
+
+
+class DeclaredLimits:
+    """What code says about limits, by name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fixed: dict[str, Limit] = {}
+        self._last: dict[str, Limit] = {}
+        self._unsent: dict[str, Limit] = {}
+
+    def check(self, limit: Limit) -> None:
+        """Refuse a second declaration that differs from the first."""
+        known = self._fixed.get(limit.name) or self._last.get(limit.name)
+        if known is not None and known.kind != limit.kind:
+            raise ConfigError(
+                f"limit {limit.name!r} is declared as {known.kind} and as {limit.kind}; give one of them another scope="
+            )
+        known = self._fixed.get(limit.name)
+        if known is not None and known != limit:
+            raise ConfigError(
+                f"limit {limit.name!r} is declared twice with different values: {_show(known)} and {_show(limit)}; "
+                "use the same value or another scope="
+            )
+
+    def declare(self, limits: Iterable[Limit]) -> None:
+        """Take up what stands in code."""
+        for limit in limits:
+            self.check(limit)
+            with self._lock:
+                self._fixed[limit.name] = limit
+            self._note(limit)
+
+    def mention(self, limit: Limit) -> None:
+        """Take up what came with one enqueue."""
+        if self._last.get(limit.name) != limit:
+            self.check(limit)
+            self._note(limit)
+
+    def _note(self, limit: Limit) -> None:
+        with self._lock:
+            if self._last.get(limit.name) != limit:
+                self._last[limit.name] = limit
+                self._unsent[limit.name] = limit
+
+    def unsent(self) -> tuple[Limit, ...]:
+        """What the next step must carry. It stays unsent until that step is done, so that no step overtakes it."""
+        if not self._unsent:
+            return ()
+        with self._lock:
+            return tuple(self._unsent.values())
+
+    def sent(self, limits: Iterable[Limit]) -> None:
+        """These have arrived."""
+        with self._lock:
+            for limit in limits:
+                if self._unsent.get(limit.name) is limit:
+                    del self._unsent[limit.name]
+
+    def all_unsent(self) -> None:
+        """Another store: tell it everything that stands in code again."""
+        with self._lock:
+            self._last = dict(self._fixed)
+            self._unsent = dict(self._fixed)
+
+    def kind(self, name: str) -> str | None:
+        """A name's kind, if it is known here."""
+        known = self._last.get(name)
+        return None if known is None else known.kind
+
+
+def _show(limit: Limit) -> str:
+    if limit.kind != "rate":
+        return str(limit.max)
+    rate = f"{limit.max} per {limit.period / 1e6:g} s"
+    return rate if limit.burst is None else f"{rate} with burst {limit.burst}"

@@ -1,0 +1,107 @@
+"""What an app shares with its tasks and handles: the engine, opened on first use, and what hangs on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from headgate.declared import DeclaredLimits
+from headgate.engine.contract import Engine, Enqueued, Settings
+from headgate.engine.open import check_url, make_engine, shown_url
+from headgate.errors import ConfigError
+from headgate.job import NewJob
+from headgate.portal import Portal
+from headgate.results import Results
+
+Clock = Callable[[], int]
+
+
+class Opened:
+    """An engine that is open in this process."""
+
+    __slots__ = ("engine", "pid", "results")
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.pid = os.getpid()
+        self.results = Results(engine)
+
+
+class Hub:
+    """One app's way to its store, from any loop and thread."""
+
+    def __init__(self, url: str, settings: Settings, payload_limit: int, clock: Clock | None = None) -> None:
+        self.url = check_url(url)
+        self.settings = settings
+        self.payload_limit = payload_limit
+        self.clock = clock
+        self.portal = Portal()
+        self.limits = DeclaredLimits()
+        self._lock = threading.Lock()
+        self._opened: Opened | None = None
+        self._opening: Future[None] | None = None
+
+    @property
+    def shown_url(self) -> str:
+        """The URL without what may be a password."""
+        return shown_url(self.url)
+
+    async def opened(self) -> Opened:
+        """The open engine. Whoever comes first opens it; the others wait for that. A forked child opens its own."""
+        while True:
+            opened = self._opened
+            if opened is not None and opened.pid == os.getpid():
+                return opened
+            with self._lock:
+                opening, mine = self._opening, Future[None]()
+                if opening is None:
+                    self._opening = mine
+            if opening is None:
+                return await self._open(mine)
+            await asyncio.wrap_future(opening)
+
+    async def _open(self, opening: Future[None]) -> Opened:
+        try:
+            engine = make_engine(self.url, self.settings, self.clock)
+            await engine.open()
+            limits = self.limits.unsent()
+            await engine.declare(limits)
+            self.limits.sent(limits)
+            self._opened = opened = Opened(engine)
+            return opened
+        finally:
+            with self._lock:
+                self._opening = None
+            opening.set_result(None)
+
+    async def engine(self) -> Engine:
+        """The open engine, which has heard of every limit declared so far."""
+        engine = (await self.opened()).engine
+        if limits := self.limits.unsent():
+            await engine.declare(limits)
+            self.limits.sent(limits)
+        return engine
+
+    async def enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Enqueued]:
+        """Store all of the jobs or none, in one step that also carries the limits they are the first to name."""
+        engine = (await self.opened()).engine
+        limits = self.limits.unsent()
+        if connection is not None:
+            raise ConfigError(
+                f"{self.shown_url} cannot enqueue inside a caller's transaction; leave connection= out"
+            )
+        enqueued = await engine.enqueue(jobs, limits=limits)
+        self.limits.sent(limits)
+        return enqueued
+
+    async def close(self) -> None:
+        """Let go of the store; the next use opens it again and declares everything anew."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None and opened.pid == os.getpid():
+            await opened.engine.close()
+        self.limits.all_unsent()

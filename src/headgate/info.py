@@ -1,0 +1,194 @@
+"""Jobs, limits and workers as people see them: datetimes instead of microseconds, values instead of JSON text."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from headgate.clock import from_us
+from headgate.codec import decode, decode_object
+from headgate.engine.contract import LimitKind, LimitStatus, Override, WorkerStatus
+from headgate.job import AttemptOutcome, Job, JobState, PastAttempt
+from headgate.keys import Key
+from headgate.retry import RetryPolicy
+
+
+class Info(msgspec.Struct, frozen=True, kw_only=True):
+    """A record for people and for `--json`."""
+
+
+class AttemptInfo(Info, frozen=True):
+    """One attempt that has ended."""
+
+    number: int
+    outcome: AttemptOutcome
+    started_at: datetime
+    ended_at: datetime
+    worker: str
+    error: str | None
+
+
+class JobInfo(Info, frozen=True):
+    """A job as it stands. `limits` are the keys it needs, `waiting_on` the one that refused it."""
+
+    id: str
+    task: str
+    queue: str
+    state: JobState
+    args: Any
+    tenant: str | None
+    priority: int
+    due: datetime
+    enqueued_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    limits: tuple[str, ...]
+    waiting_on: str | None
+    worker: str | None
+    attempt: int
+    tries: int
+    retry: RetryPolicy
+    unique: str | None
+    metadata: dict[str, Any]
+    cancel_requested: bool
+    error: str | None
+    result: Any
+    progress: Any
+    attempts: tuple[AttemptInfo, ...]
+
+
+def job_info(job: Job) -> JobInfo:
+    """A stored job for people."""
+    return JobInfo(
+        id=job.id,
+        task=job.task,
+        queue=job.queue,
+        state=job.state,
+        args=decode(job.args),
+        tenant=job.tenant or None,
+        priority=job.priority,
+        due=from_us(job.due),
+        enqueued_at=from_us(job.enqueued_at),
+        started_at=_when(job.started_at),
+        ended_at=_when(job.ended_at),
+        limits=tuple(Key.of(use.key).text for use in job.uses),
+        waiting_on=None if job.waiting_on is None else Key.of(job.waiting_on).text,
+        worker=job.worker,
+        attempt=job.attempt,
+        tries=job.tries,
+        retry=job.retry,
+        unique=job.unique,
+        metadata=decode_object(job.metadata),
+        cancel_requested=job.cancel_requested,
+        error=job.error,
+        result=_value(job.result),
+        progress=_value(job.progress),
+        attempts=tuple(_attempt(past) for past in job.history),
+    )
+
+
+def _attempt(past: PastAttempt) -> AttemptInfo:
+    return AttemptInfo(
+        number=past.number,
+        outcome=past.outcome,
+        started_at=from_us(past.started_at),
+        ended_at=from_us(past.ended_at),
+        worker=past.worker,
+        error=past.error,
+    )
+
+
+class OverrideInfo(Info, frozen=True):
+    """An operator's word on a limit."""
+
+    max: int | None
+    by: str
+    at: datetime
+    why: str
+    until: datetime | None
+
+
+class LimitInfo(Info, frozen=True):
+    """A limit, or one key of it, as it stands. `max` is the number in force, None where nothing limits."""
+
+    name: str
+    key: str
+    tenant: str | None
+    kind: LimitKind
+    max: int | None
+    declared: int | None
+    override: OverrideInfo | None
+    held: int
+    waiting: int
+    per: float | None
+    burst: int | None
+    algorithm: str | None
+
+
+def limit_info(status: LimitStatus) -> LimitInfo:
+    """A limit's status for people."""
+    rate = status.kind == "rate"
+    return LimitInfo(
+        name=status.name,
+        key=status.key,
+        tenant=status.tenant or None,
+        kind=status.kind,
+        max=status.max,
+        declared=status.declared,
+        override=None if status.override is None else _override(status.override),
+        held=status.held,
+        waiting=status.waiting,
+        per=status.period / 1e6 if rate else None,
+        burst=status.burst if rate else None,
+        algorithm=status.algorithm if rate else None,
+    )
+
+
+def _override(override: Override) -> OverrideInfo:
+    return OverrideInfo(
+        max=override.max,
+        by=override.by,
+        at=from_us(override.at),
+        why=override.why,
+        until=_when(override.until),
+    )
+
+
+class WorkerInfo(Info, frozen=True):
+    """A registered worker. `queues` None serves every queue."""
+
+    id: str
+    host: str
+    pid: int
+    queues: tuple[str, ...] | None
+    tasks: tuple[str, ...]
+    concurrency: int
+    running: int
+    registered_at: datetime
+    lease_until: datetime
+
+
+def worker_info(status: WorkerStatus) -> WorkerInfo:
+    """A worker's status for people."""
+    worker = status.worker
+    return WorkerInfo(
+        id=worker.id,
+        host=worker.host,
+        pid=worker.pid,
+        queues=worker.queues,
+        tasks=tuple(sorted(worker.tasks)),
+        concurrency=worker.concurrency,
+        running=status.running,
+        registered_at=from_us(status.registered_at),
+        lease_until=from_us(status.lease_until),
+    )
+
+
+def _when(value: int | None) -> datetime | None:
+    return None if value is None else from_us(value)
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else decode(text)

@@ -1,0 +1,294 @@
+"""Seeing and steering: what an operator asks of an app, on one job, on many, on limits and queues."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from headgate.clock import duration_us, instant_us
+from headgate.engine.contract import Engine, Filter, Override, QueueStatus, Verdict
+from headgate.errors import ConfigError
+from headgate.explain import Explanation
+from headgate.handle import ALLOWED, JobHandle, not_found, refusal
+from headgate.hub import Hub
+from headgate.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
+from headgate.job import ENDED, PENDING, JobState
+from headgate.keys import Key, check_text, parse
+from headgate.limits import check_max
+from headgate.portal import Portal, twin
+
+BATCH = 500
+
+Verb = Literal["cancel", "restart", "expedite", "delete"]
+States = JobState | str | Iterable[JobState | str]
+Which = str | JobHandle[Any] | Iterable[str | JobHandle[Any]]
+
+_FITTING: dict[Verb, frozenset[JobState]] = {
+    "cancel": PENDING | {JobState.RUNNING},
+    "restart": frozenset({JobState.FAILED, JobState.CANCELLED}),
+    "expedite": frozenset({JobState.SCHEDULED}),
+    "delete": ENDED,
+}
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """What a verb did to many jobs: how many it changed, and which refused it in which state."""
+
+    done: int
+    refused: tuple[Verdict, ...] = ()
+
+
+class AuditReport(msgspec.Struct, frozen=True):
+    """Whether what a store keeps fits together."""
+
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems) if self.problems else "no problems"
+
+
+class Operations:
+    """The part of an app that looks at a store and steers it. Names like those of `headgate` on the command line."""
+
+    _hub: Hub
+
+    @property
+    def portal(self) -> Portal:
+        """Where the sync twins run."""
+        return self._hub.portal
+
+    def handle(self, id: str) -> JobHandle[Any]:
+        """A handle on a job, without looking whether it exists."""
+        return JobHandle(self._hub, check_text(id, "job id"))
+
+    async def job(self, id: str) -> JobHandle[Any]:
+        """A handle on a job that exists; raises JobNotFound."""
+        if (await (await self._hub.engine()).states([check_text(id, "job id")]))[0] is None:
+            raise not_found(id)
+        return self.handle(id)
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def jobs(
+        self,
+        *,
+        state: States | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        tenant: str | None = None,
+        limit: str | None = None,
+        unique: str | None = None,
+        ids: Sequence[str] | None = None,
+        size: int = 100,
+        after: str | None = None,
+    ) -> list[JobInfo]:
+        """Jobs that match, newest first, at most `size`; `after` the id of the last one of the previous page.
+
+        `limit` is a key as text (`customer=42`): the jobs that wait on it.
+        """
+        engine = await self._hub.engine()
+        wanted = await self._filter(engine, state, queue, task, tenant, limit, unique, ids)
+        return [job_info(job) for job in await engine.find(wanted, limit=size, after=after)]
+
+    async def count(
+        self,
+        *,
+        state: States | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        tenant: str | None = None,
+        limit: str | None = None,
+        unique: str | None = None,
+    ) -> int:
+        """How many jobs match."""
+        engine = await self._hub.engine()
+        return await engine.count(await self._filter(engine, state, queue, task, tenant, limit, unique, None))
+
+    async def limits(self, name: str | None = None) -> list[LimitInfo]:
+        """Each limit, followed by its keys that are held, waited for, overridden or computed."""
+        return [limit_info(status) for status in await (await self._hub.engine()).limits(name)]
+
+    async def queues(self) -> list[QueueStatus]:
+        """Every queue that has unfinished jobs or is paused."""
+        return await (await self._hub.engine()).queues()
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The registered workers."""
+        return [worker_info(status) for status in await (await self._hub.engine()).workers()]
+
+    async def explain(self, id: str) -> Explanation:
+        """Why a job is where it is; `str()` of it is a sentence."""
+        return await self.handle(id).explain()
+
+    async def audit(self) -> AuditReport:
+        """Check that everything the store keeps about admission fits together."""
+        from headgate.engine.audit import audit
+
+        return AuditReport(tuple(audit(await (await self._hub.engine()).snapshot())))
+
+    # ── limits and queues ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def set_limit(
+        self,
+        key: str,
+        max: int | None,
+        *,
+        by: str = "",
+        why: str = "",
+        until: datetime | timedelta | None = None,
+        tenant: str | None = None,
+    ) -> None:
+        """Override a limit (`customer`) or one key of it (`customer=42`), at once and until it is cleared or runs out.
+
+        0 closes it, None lifts it. Without `tenant` it speaks for every tenant.
+        """
+        name, value = parse(key)
+        number = None if max is None else check_max(max, f"the limit of {key!r}")
+        engine = await self._hub.engine()
+        now = await engine.clock()
+        who = None if tenant is None else check_text(tenant, "tenant")
+        await engine.override(Override(name, number, value, who, by, now, why, _until(until, now)))
+
+    async def clear_limit(self, key: str, *, tenant: str | None = None) -> bool:
+        """Take an override back; False if there was none."""
+        name, value = parse(key)
+        return await (await self._hub.engine()).clear_override(name, value, tenant)
+
+    async def pause(self, queue: str) -> bool:
+        """Start nothing more from a queue; what runs goes on. False if it was paused already."""
+        return await (await self._hub.engine()).pause(check_text(queue, "queue"))
+
+    async def resume(self, queue: str) -> bool:
+        """Start jobs from a queue again; False if it was not paused."""
+        return await (await self._hub.engine()).resume(check_text(queue, "queue"))
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel(self, which: Which | None = None, **filter: Any) -> Changed:
+        """End jobs: an id, several, or all that match a filter as in `jobs()`. A single id that refuses raises."""
+        return await self._steer("cancel", which, filter)
+
+    async def restart(self, which: Which | None = None, **filter: Any) -> Changed:
+        """Run failed or cancelled jobs again: an id, several, or a filter."""
+        return await self._steer("restart", which, filter)
+
+    async def expedite(self, which: Which | None = None, **filter: Any) -> Changed:
+        """Make scheduled jobs due now: an id, several, or a filter."""
+        return await self._steer("expedite", which, filter)
+
+    async def delete(self, which: Which | None = None, **filter: Any) -> Changed:
+        """Remove ended jobs: an id, several, or a filter."""
+        return await self._steer("delete", which, filter)
+
+    async def _steer(self, verb: Verb, which: Which | None, filter: dict[str, Any]) -> Changed:
+        if (which is None) == (not filter):
+            raise ConfigError(
+                f"{verb}() takes either ids or a filter such as queue='email', and one of them it needs"
+            )
+        engine = await self._hub.engine()
+        if which is None:
+            return await _each(engine, verb, self._pages(engine, verb, filter))
+        if isinstance(which, str | JobHandle):
+            verdict = (await getattr(engine, verb)([_id(which)]))[0]
+            if not verdict.done:
+                raise refusal(verb, verdict)
+            return Changed(1)
+        return await _each(engine, verb, _batches([_id(one) for one in which]))
+
+    async def _pages(self, engine: Engine, verb: Verb, filter: dict[str, Any]) -> AsyncIterator[list[str]]:
+        """The ids that match, page by page. Deleted jobs leave the first page; the others are passed over."""
+        wanted = await self._filter(engine, **_FILTER | filter)
+        asked = frozenset(wanted.states) if wanted.states else _FITTING[verb]
+        if not asked & _FITTING[verb]:
+            names = ", ".join(sorted(asked))
+            raise ConfigError(f"cannot {verb} jobs that are {names}; they must be {ALLOWED[verb]}")
+        wanted = msgspec.structs.replace(wanted, states=tuple(sorted(asked & _FITTING[verb])))
+        after: str | None = None
+        while page := await engine.find(wanted, limit=BATCH, after=after):
+            yield [job.id for job in page]
+            after = None if verb == "delete" else page[-1].id
+
+    async def _filter(
+        self,
+        engine: Engine,
+        state: States | None,
+        queue: str | None,
+        task: str | None,
+        tenant: str | None,
+        limit: str | None,
+        unique: str | None,
+        ids: Sequence[str] | None,
+    ) -> Filter:
+        waiting_on = None if limit is None else await self._key(engine, limit, tenant)
+        listed = None if ids is None else tuple(ids)
+        return Filter(_states(state), queue, task, tenant, waiting_on, listed, unique)
+
+    async def _key(self, engine: Engine, text: str, tenant: str | None) -> str:
+        """The ident of a key given as text; its kind is known here or asked of the store."""
+        name, value = parse(text)
+        kind = self._hub.limits.kind(name)
+        if kind is None:
+            known = await engine.limits(name)
+            kind = known[0].kind if known else "concurrency"
+        return Key(name, value, tenant or "", kind == "rate").ident
+
+    job_sync = twin(job)
+    jobs_sync = twin(jobs)
+    count_sync = twin(count)
+    limits_sync = twin(limits)
+    queues_sync = twin(queues)
+    workers_sync = twin(workers)
+    explain_sync = twin(explain)
+    audit_sync = twin(audit)
+    set_limit_sync = twin(set_limit)
+    clear_limit_sync = twin(clear_limit)
+    pause_sync = twin(pause)
+    resume_sync = twin(resume)
+    cancel_sync = twin(cancel)
+    restart_sync = twin(restart)
+    expedite_sync = twin(expedite)
+    delete_sync = twin(delete)
+
+
+_FILTER: dict[str, Any] = dict.fromkeys(("state", "queue", "task", "tenant", "limit", "unique", "ids"))
+
+
+async def _each(engine: Engine, verb: Verb, batches: AsyncIterator[list[str]]) -> Changed:
+    done, refused = 0, list[Verdict]()
+    async for ids in batches:
+        verdicts: list[Verdict] = await getattr(engine, verb)(ids)
+        done += sum(verdict.done for verdict in verdicts)
+        refused += [verdict for verdict in verdicts if not verdict.done]
+    return Changed(done, tuple(refused))
+
+
+async def _batches(ids: list[str]) -> AsyncIterator[list[str]]:
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]
+
+
+def _id(which: str | JobHandle[Any]) -> str:
+    return which.id if isinstance(which, JobHandle) else check_text(which, "job id")
+
+
+def _states(given: States | None) -> tuple[JobState, ...] | None:
+    if given is None:
+        return None
+    try:
+        return tuple(JobState(one) for one in ([given] if isinstance(given, str) else given))
+    except ValueError:
+        raise ConfigError(f"state={given!r}: the states are {', '.join(JobState)}") from None
+
+
+def _until(until: datetime | timedelta | None, now: int) -> int | None:
+    if isinstance(until, timedelta):
+        return now + duration_us(until, "until=")
+    return None if until is None else instant_us(until, "until=")

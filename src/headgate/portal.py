@@ -1,0 +1,107 @@
+"""Sync twins of async methods.
+
+A portal is one background thread with an event loop, started when a twin is first called. A twin hands its coroutine
+over and waits; so it works without any loop, and also in a thread whose own loop is running (which it blocks meanwhile,
+as any synchronous call does). Twins are derived, never written: `enqueue_sync = twin(enqueue)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from headgate.errors import HeadgateError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Portal:
+    """A loop in a thread of its own, for callers that have none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the portal and wait for what it returns."""
+        loop = self._running()
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise HeadgateError(
+                "a *_sync method was called on the loop that would have to serve it; await its twin"
+            )
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        """The loop; threads do not survive a fork, so a child starts its own."""
+        with self._lock:
+            if self._loop is None or self._pid != os.getpid():
+                self._loop = asyncio.new_event_loop()
+                self._pid = os.getpid()
+                self._thread = threading.Thread(
+                    target=self._serve, args=(self._loop,), name="headgate-portal", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    @staticmethod
+    def _serve(loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_forever()
+            loop.run_until_complete(_wind_up(loop))
+        finally:
+            loop.close()
+
+    def close(self) -> None:
+        """Stop the thread; a later twin starts a new one. Harmless when called twice, or from the portal itself."""
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None or self._pid != os.getpid():
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        if thread is not threading.current_thread():
+            thread.join()
+
+
+async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    """Let what still runs hear that it is over."""
+    rest = asyncio.all_tasks(loop) - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+
+
+class HasPortal(Protocol):
+    """What a twin needs of the object it belongs to."""
+
+    @property
+    def portal(self) -> Portal: ...
+
+
+S = TypeVar("S", bound=HasPortal)
+
+
+def twin(method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[S, P], T]:
+    """The sync twin of an async method."""
+
+    @functools.wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.portal.run(method(self, *args, **kwargs))
+
+    call.__name__ = f"{method.__name__}_sync"
+    call.__qualname__ = f"{method.__qualname__}_sync"
+    call.__doc__ = f"`{method.__name__}()` for code that cannot await."
+    return call

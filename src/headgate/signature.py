@@ -1,0 +1,187 @@
+"""A task function's signature: which arguments travel, of which types, and the limits that stand in it.
+
+Calls are bound to names once, at enqueue; the payload is an object by name, and the worker's call is made from it.
+Arguments that were left out stay out: the function's own defaults apply where it runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+
+from headgate.errors import ConfigError, PayloadError
+from headgate.limits import AnyLimit, KeyedLimit
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class FoundLimit(typing.NamedTuple):
+    """A limit in a signature: on the parameter `own`, or as the default of a parameter `called` so."""
+
+    limit: AnyLimit
+    own: str | None
+    called: str | None
+
+
+class TaskSignature:
+    """What a task function takes and returns."""
+
+    def __init__(self, function: Callable[..., Any], task: str) -> None:
+        self._task = task
+        hints = _hints(function, task)
+        self.returns: Any = hints.get("return", Any)
+        self.types: dict[str, Any] = {}
+        self.defaults: dict[str, Any] = {}
+        self.limits: list[FoundLimit] = []
+        self._kinds: dict[str, Any] = {}
+        for parameter in inspect.signature(function).parameters.values():
+            self._take(parameter, hints.get(parameter.name, Any))
+        self._compile()
+
+    def _take(self, parameter: inspect.Parameter, hint: Any) -> None:
+        name = parameter.name
+        if isinstance(parameter.default, KeyedLimit):
+            self.limits.append(FoundLimit(typing.cast("AnyLimit", parameter.default), None, name))
+            return
+        self._kinds[name] = parameter.kind
+        self.types[name] = _wire_type(parameter.kind, self._strip(name, hint))
+        if parameter.default is not parameter.empty:
+            self.defaults[name] = parameter.default
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            self.defaults[name] = ()
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            self.defaults[name] = {}
+
+    def _strip(self, name: str, hint: Any) -> Any:
+        """Take the limits out of `Annotated[...]`; what else stands there stays for the codec."""
+        if typing.get_origin(hint) is not Annotated:
+            self._refuse_nested(name, hint)
+            return hint
+        kind, *notes = typing.get_args(hint)
+        self._refuse_nested(name, kind)
+        self.limits += [FoundLimit(note, name, None) for note in notes if isinstance(note, AnyLimit)]
+        for note in notes:
+            if isinstance(note, type) and issubclass(note, KeyedLimit):
+                raise ConfigError(
+                    f"parameter {name!r} of task {self._task!r}: {note.__name__} needs its number"
+                )
+        others = [note for note in notes if not isinstance(note, KeyedLimit)]
+        return Annotated[(kind, *others)] if others else kind
+
+    def _refuse_nested(self, name: str, hint: Any) -> None:
+        """A limit deep inside a type would be ignored, which nobody wants."""
+        for part in typing.get_args(hint):
+            if isinstance(part, KeyedLimit):
+                raise ConfigError(
+                    f"parameter {name!r} of task {self._task!r}: put the limit around the whole type, "
+                    "as in Annotated[int | None, ConcurrencyLimit(1)]"
+                )
+            self._refuse_nested(name, part)
+
+    def _compile(self) -> None:
+        kinds = self._kinds
+        self._positional = tuple(name for name, kind in kinds.items() if kind in _POSITIONAL)
+        self._keyword = frozenset(name for name, kind in kinds.items() if kind in _KEYWORD)
+        self._required = frozenset(self.types) - self.defaults.keys()
+        self._first = tuple(name for name, kind in kinds.items() if kind is inspect.Parameter.POSITIONAL_ONLY)
+        self._rest = next(
+            (name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_POSITIONAL), None
+        )
+        self._extra = next(
+            (name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), None
+        )
+        self._all_positional = self._positional == tuple(self.types)
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """A call's arguments by name."""
+        if not kwargs and self._all_positional and len(args) == len(self._positional):
+            return dict(zip(self._positional, args, strict=True))
+        values = dict(zip(self._positional, args, strict=False))
+        if len(args) > len(self._positional):
+            if self._rest is None:
+                most = len(self._positional)
+                raise self._misfit(
+                    f"takes {most} positional argument{'s' * (most != 1)}, {len(args)} were given"
+                )
+            values[self._rest] = args[len(self._positional) :]
+        if kwargs:
+            self._bind_keywords(values, kwargs)
+        if not self._required <= values.keys():
+            missing = ", ".join(repr(name) for name in self.types if name in self._required - values.keys())
+            raise self._misfit(f"needs {missing} as well")
+        return values
+
+    def _bind_keywords(self, values: dict[str, Any], kwargs: dict[str, Any]) -> None:
+        for name, value in kwargs.items():
+            if name in self._keyword:
+                if name in values:
+                    raise self._misfit(f"was given {name!r} twice")
+                values[name] = value
+            elif self._extra is not None:
+                values.setdefault(self._extra, {})[name] = value
+            else:
+                raise self._misfit(f"has no parameter {name!r}; it has: {', '.join(self.types) or 'none'}")
+
+    def _misfit(self, what: str) -> PayloadError:
+        return PayloadError(f"task {self._task!r} {what}")
+
+    def call(self, arguments: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """A record of arguments as what the function is called with."""
+        given = {
+            name: value for name in self.types if (value := getattr(arguments, name)) is not msgspec.UNSET
+        }
+        args: tuple[Any, ...] = ()
+        if self._rest in given:
+            args = (
+                *(self._or_default(name, given) for name in self._positional),
+                *given.pop(self._rest or ""),
+            )
+        elif self._first:
+            args = tuple(given.pop(name) for name in self._first if name in given)
+        extra: dict[str, Any] = given.pop(self._extra, {}) if self._extra else {}
+        return args, given | extra
+
+    def _or_default(self, name: str, given: dict[str, Any]) -> Any:
+        return given.pop(name) if name in given else self.defaults[name]
+
+
+def _wire_type(kind: Any, hint: Any) -> Any:
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        return tuple[hint, ...]
+    return dict[str, hint] if kind is inspect.Parameter.VAR_KEYWORD else hint
+
+
+def _hints(function: Callable[..., Any], task: str) -> dict[str, Any]:
+    """The annotations, also of functions whose types are local to the function that declares them."""
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = typing.cast("Any", target).func
+    target = inspect.unwrap(target)
+    if not inspect.isroutine(target):
+        target = type(target).__call__
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except NameError:
+        pass
+    try:
+        return typing.get_type_hints(target, localns=_caller_locals(), include_extras=True)
+    except NameError as error:
+        raise ConfigError(f"task {task!r}: {error} (in an annotation)") from None
+
+
+def _caller_locals() -> dict[str, Any]:
+    """Local names of the nearest frames outside this package, the innermost first."""
+    found: dict[str, Any] = {}
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith("headgate."):
+            found = {**frame.f_locals, **found}
+        frame = frame.f_back
+    return found
