@@ -1,0 +1,52 @@
+"""What a worker process is to do: travels as one JSON text to the processes that a supervisor starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headgate.worker.options import CONCURRENCY, GRACE, LEASE
+
+DONE = 0
+CANNOT_START = 3
+"""Exit code of a worker process that would fail again if it were started again: no such module, a wrong option."""
+RELOAD = 5
+"""Exit code of a worker process that wants to be started anew because its code has changed."""
+
+RELOAD_GRACE = 2.0
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One `headgate worker` command. Durations are seconds."""
+
+    target: str
+    factory: bool = False
+    app_dir: str = "."
+    processes: int = 1
+    reload: bool = False
+    queues: list[str] | dict[str, float] | None = None
+    concurrency: int = CONCURRENCY
+    threads: int | None = None
+    lease: float = LEASE
+    grace: float = GRACE
+    name: str | None = None
+    log_level: str = "info"
+    log_json: bool = False
+    supervised: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """What `App.run_worker` is given."""
+        return {
+            "queues": self.queues,
+            "concurrency": self.concurrency,
+            "threads": self.threads,
+            "lease": self.lease,
+            "grace": min(self.grace, RELOAD_GRACE) if self.reload else self.grace,
+            "name": self.name,
+        }
+
+    def for_child(self, index: int) -> Plan:
+        """The part of child `index`; a name that was given is made unique."""
+        name = f"{self.name}-{index + 1}" if self.name and self.processes > 1 else self.name
+        return msgspec.structs.replace(self, processes=1, supervised=True, name=name)
