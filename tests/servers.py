@@ -52,9 +52,9 @@ class SqliteServer(Server):
     ledger = "headgate.engine.sqlite.ledger.SqliteLedger"
 
     def connect(self) -> Engine:
-        from headgate.engine.sqlite import SqliteEngine  # pyright: ignore
+        from headgate.engine.sqlite import SqliteEngine
 
-        return SqliteEngine(self.directory / "jobs.db", self.settings)  # pyright: ignore
+        return SqliteEngine(self.directory / "jobs.db", self.settings)
 
 
 SERVERS: dict[str, type[Server]] = {"memory": MemoryServer}
