@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine.contract import Beat, Engine, Exchanged, Report
+from headgate.engine.contract import Attempt, Beat, Engine, Exchanged, Report
 from headgate.engine.memory import MemoryEngine
 from headgate.errors import EngineUnavailable, LeaseLost, PayloadError
 from headgate.ids import new_id
 from headgate.job import Job, NewJob
 from headgate.periodic import Schedule
-from headgate.retry import LOST_ONLY, Retry
+from headgate.retry import LOST_ONLY, Retry, RetryPolicy
 from headgate.worker import Event, Worker
 
 PATIENCE = 20
@@ -56,6 +56,26 @@ def tasks(*stand_ins: StandIn) -> dict[str, StandIn]:
     return {each.name: each for each in stand_ins}
 
 
+def attempt(job: str, task: str, **fields: Any) -> Attempt:
+    """A claimed job, as an engine would hand it out."""
+    plain = Attempt(
+        job=job,
+        number=1,
+        task=task,
+        queue="default",
+        args="{}",
+        tenant="",
+        priority=50,
+        tries=1,
+        retry=RetryPolicy(),
+        timeout=None,
+        metadata=None,
+        enqueued_at=0,
+        started_at=0,
+    )
+    return msgspec.structs.replace(plain, **fields)
+
+
 async def put(engine: Engine, task: StandIn, *, args: dict[str, Any] | None = None, **fields: Any) -> str:
     """Enqueue one job; returns its id."""
     job = msgspec.structs.replace(task.job(**(args or {})), **fields)
@@ -76,12 +96,14 @@ async def until(engine: Engine, done: Callable[[Job], bool], *ids: str) -> list[
     unwatch = engine.watch_ended(lambda: loop.call_soon_threadsafe(changed.set))
     try:
         async with asyncio.timeout(PATIENCE):
-            while not all(done(job) for job in (jobs := [await stored(engine, id) for id in ids])):
+            while True:
+                jobs = [await stored(engine, id) for id in ids]
+                if all(done(job) for job in jobs):
+                    return jobs
                 await changed.wait()
                 changed.clear()
     finally:
         unwatch()
-    return jobs
 
 
 async def ended(engine: Engine, *ids: str) -> list[Job]:

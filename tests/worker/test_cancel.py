@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from headgate.context import current_job
+from headgate.engine.contract import Stopped
+from headgate.job import JobState
+from headgate.retry import Retry
+from headgate.worker.bell import Bell
+from headgate.worker.events import Events
+from headgate.worker.outbox import Outbox
+from headgate.worker.runner import Runner
+from headgate.worker.threads import Threads
+from tests.worker.stand_in import StandIn, attempt, ended, put, tasks, working
+
+
+async def test_cancelling_a_running_coroutine_interrupts_it_and_ends_the_job_cancelled(engine):
+    began = asyncio.Event()
+
+    async def work():
+        began.set()
+        await asyncio.Event().wait()
+
+    task = StandIn("work", work, Retry(attempts=3))
+    id = await put(engine, task)
+    async with working(engine, task):
+        await began.wait()
+        await engine.cancel([id])
+        (job,) = await ended(engine, id)
+    assert (job.state, job.attempt) == (JobState.CANCELLED, 1)
+
+
+async def test_a_cancel_is_heard_by_a_worker_that_has_no_free_capacity(engine):
+    began = asyncio.Event()
+
+    async def work():
+        began.set()
+        await asyncio.Event().wait()
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    async with working(engine, task, concurrency=1):
+        await began.wait()
+        await engine.cancel([id])
+        (job,) = await ended(engine, id)
+    assert job.state is JobState.CANCELLED
+
+
+async def test_synchronous_code_sees_that_it_was_cancelled(engine):
+    began = threading.Event()
+
+    def work():
+        began.set()
+        while True:
+            current_job().raise_if_cancelled()
+            threading.Event().wait(0.005)
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    async with working(engine, task):
+        await asyncio.to_thread(began.wait)
+        await engine.cancel([id])
+        (job,) = await ended(engine, id)
+    assert job.state is JobState.CANCELLED
+
+
+async def test_a_cancelled_job_that_then_fails_is_cancelled_and_not_retried(engine):
+    began = asyncio.Event()
+
+    async def work():
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("while cleaning up")
+
+    task = StandIn("work", work, Retry(attempts=3, delay=0))
+    id = await put(engine, task)
+    async with working(engine, task):
+        await began.wait()
+        await engine.cancel([id])
+        (job,) = await ended(engine, id)
+    assert (job.state, job.attempt) == (JobState.CANCELLED, 1)
+
+
+async def test_a_cancel_that_comes_with_the_claim_ends_the_job_before_its_first_step():
+    ran = []
+
+    async def work():
+        ran.append(True)
+
+    loop = asyncio.get_running_loop()
+    task, bell = StandIn("work", work), Bell(loop)
+    outbox = Outbox(loop, bell)
+    runner = Runner(loop, tasks(task), outbox, Threads(1, "test"), Events())
+    runner.start(attempt("j", "work"))
+    runner.cancel(["j", "unknown"])
+    await bell.sleep(5)
+    assert outbox.take() == [Stopped("j", 1)]
+    assert ran == []
