@@ -292,6 +292,10 @@ class App(Operations):
         await self._hub.close()
         self.portal.close()
 
+    def redirect(self, url: str, clock: Clock | None = None) -> Callable[[], None]:
+        """Use another store from the next opening on; returns the function that undoes it. For tests."""
+        return self._hub.redirect(url, clock)
+
     async def migrate(self) -> tuple[int, int]:
         """Bring the store to this version of Headgate; returns its versions before and after."""
         engine = make_engine(self._hub.url, self._hub.settings, self._hub.clock)

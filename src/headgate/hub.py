@@ -98,6 +98,16 @@ class Hub:
         self.limits.sent(limits)
         return enqueued
 
+    def redirect(self, url: str, clock: Clock | None) -> Callable[[], None]:
+        """Use another store from the next opening on; returns the function that undoes it."""
+        before = self.url, self.clock
+        self.url, self.clock = check_url(url), clock
+
+        def restore() -> None:
+            self.url, self.clock = before
+
+        return restore
+
     async def close(self) -> None:
         """Let go of the store; the next use opens it again and declares everything anew."""
         with self._lock:

@@ -19,7 +19,7 @@ import msgspec
 
 from headgate.codec import decode, sorted_text
 from headgate.errors import ConfigError, PayloadError
-from headgate.keys import MAX_BYTES, Key, check_length
+from headgate.keys import MAX_BYTES, Key, Use, canonical, check_length
 from headgate.limits import AnyLimit, RateLimit
 
 Arguments = Any
@@ -188,7 +188,7 @@ def _walk(read: Read, path: list[str], field: str, where: str) -> Read:
 class BoundLimit:
     """A declared limit on one task: from a job's arguments and tenant to the key it needs."""
 
-    __slots__ = ("_cost", "_key", "limit", "name", "rate", "text_limit")
+    __slots__ = ("_cost", "_key", "_prefix", "limit", "name", "rate", "text_limit")
 
     def __init__(
         self, limit: AnyLimit, parameters: Parameters, own: str | None = None, called: str | None = None
@@ -201,6 +201,17 @@ class BoundLimit:
         self.text_limit = MAX_BYTES - len(self.name.encode()) - 1
         check_length(self.name, "limit name")
         self._cost = _cost_reader(limit, parameters, own)
+        self._prefix = Key(self.name, "", "", self.rate).ident
+
+    def use(self, arguments: Arguments, tenant: str) -> tuple[Use, ...]:
+        """The same as `need` for a job with this one limit, by the shortest way: most jobs have one or none."""
+        if self._key is None or self._cost is not None:
+            return canonical([need] if (need := self.need(arguments, tenant)) else [])
+        value = self._value(arguments)
+        if value is None:
+            return ()
+        own = tenant and not self.limit.shared
+        return (Use((Key(self.name, "", tenant, self.rate).ident if own else self._prefix) + value),)
 
     def need(self, arguments: Arguments, tenant: str) -> tuple[Key, int] | None:
         """The key and its cost; None if this job does not need the limit."""

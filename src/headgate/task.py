@@ -177,10 +177,9 @@ class Task(Generic[P, R]):
         )
 
     def _uses(self, limits: tuple[BoundLimit, ...], arguments: Any, tenant: str) -> tuple[Use, ...]:
+        if len(limits) == 1:
+            return limits[0].use(arguments, tenant)
         needs = [need for bound in limits if (need := bound.need(arguments, tenant)) is not None]
-        if len(needs) == 1:
-            key, units = needs[0]
-            return (Use(key.ident, units),)
         uses = canonical(needs)
         if len(uses) > MAX_USES:
             raise ConfigError(

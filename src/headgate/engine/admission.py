@@ -89,8 +89,16 @@ class Ledger(Protocol[J]):
         """Units of the key that are promised to ready jobs of the queue."""
         ...
 
+    def has_waiters(self, key: str, queue: str) -> bool:
+        """Whether jobs of the queue wait on the key."""
+        ...
+
+    def expect(self, keys: Collection[str]) -> None:
+        """These keys are about to be offered: a store may read what it needs for all of them at once."""
+        ...
+
     def queues_waiting(self, key: str) -> Sequence[str]:
-        """The queues that have waiters on the key."""
+        """The queues that have waiters on a key that was announced by `expect`."""
         ...
 
     def waiters(self, key: str, queue: str, most: int) -> Sequence[J]:
@@ -179,7 +187,7 @@ class Admission(Generic[J]):
     def _is_waited_for(self, key: str, queue: str) -> bool:
         """Whether others stand in line although there is room: tokens came with time, or the head needs more of them,
         or a slot came back in this very step. At any other moment a key with room has no waiters."""
-        return (is_rate(key) or key in self.touched) and bool(self.ledger.waiters(key, queue, 1))
+        return (is_rate(key) or key in self.touched) and self.ledger.has_waiters(key, queue)
 
     # ── a worker wants it ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -265,7 +273,10 @@ class Admission(Generic[J]):
 
     def offer(self) -> int:
         """Offer every touched key's room to its waiters; returns how many became ready."""
+        if not self.touched:
+            return 0
         touched, self.touched = self.touched, {}
+        self.ledger.expect(touched)
         return sum(self._offer(key) for key in touched)
 
     def _offer(self, key: str) -> int:

@@ -8,11 +8,11 @@ sqlite:////var/lib/jobs.db   a file, absolute
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from headgate.engine.contract import Engine, Settings
+from headgate.engine.contract import Engine, Settings, Wake
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -78,19 +78,51 @@ def shown_url(url: str) -> str:
     return f"{head.partition('://')[0]}://…@{tail}" if at else url
 
 
+@runtime_checkable
+class MovingClock(Protocol):
+    """A clock that somebody moves, and that tells when it was moved."""
+
+    def __call__(self) -> int: ...
+
+    def watch(self, wake: Wake) -> Callable[[], None]: ...
+
+
 def make_engine(url: str, settings: Settings, clock: Clock | None = None) -> Engine:
     """An engine that is not open yet. `clock` replaces the store's own: tests move it."""
     parts = _split(check_url(url))
-    if parts.scheme == "memory":
-        return _memory(parts.netloc, settings, clock)
+    engine = (
+        _memory(parts, settings, clock) if parts.scheme == "memory" else _sqlite(parts, url, settings, clock)
+    )
+    if isinstance(clock, MovingClock):
+        _wake_on_moves(engine, clock)
+    return engine
+
+
+def _memory(parts: SplitResult, settings: Settings, clock: Clock | None) -> Engine:
+    from headgate.engine.memory import MemoryEngine
+
+    if not parts.netloc:
+        return MemoryEngine(settings, clock)
+    return _shared.setdefault(parts.netloc, MemoryEngine(settings, clock))
+
+
+def _sqlite(parts: SplitResult, url: str, settings: Settings, clock: Clock | None) -> Engine:
     from headgate.engine.sqlite import SqliteEngine
 
     return SqliteEngine(sqlite_path(parts, url), settings, clock=clock, **dict(parse_qsl(parts.query)))
 
 
-def _memory(name: str, settings: Settings, clock: Clock | None) -> Engine:
-    from headgate.engine.memory import MemoryEngine
+def _wake_on_moves(engine: Engine, clock: MovingClock) -> None:
+    """When time jumps, a worker that sleeps until the next due time must look again."""
+    watch_work = engine.watch_work
 
-    if not name:
-        return MemoryEngine(settings, clock)
-    return _shared.setdefault(name, MemoryEngine(settings, clock))
+    def watch(wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
+        ends = watch_work(wake, queues), clock.watch(wake)
+
+        def end() -> None:
+            for one in ends:
+                one()
+
+        return end
+
+    engine.watch_work = watch

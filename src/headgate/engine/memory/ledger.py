@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from headgate.engine.admission import Rule
 from headgate.engine.memory.store import Holding, Store
@@ -45,6 +45,12 @@ class MemoryLedger:
 
     def offered(self, key: str, queue: str) -> int:
         return sum(self.store.offered.get((key, queue), {}).values())
+
+    def has_waiters(self, key: str, queue: str) -> bool:
+        return queue in self.store.waiting.get(key, ())
+
+    def expect(self, keys: Collection[str]) -> None:
+        pass
 
     def queues_waiting(self, key: str) -> Sequence[str]:
         return sorted(self.store.waiting.get(key, ()))

@@ -1,0 +1,115 @@
+"""Opening a SQLite file the right way, and turning SQLite's errors into ours."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol, cast
+
+import apsw
+
+from headgate.clock import SECOND
+from headgate.errors import EngineUnavailable, HeadgateError, SchemaMismatch
+
+Values = tuple[Any, ...]
+Synchronous = Literal["NORMAL", "FULL"]
+SAFE_VERSION = (3, 51, 3)
+"""Before this SQLite could corrupt a file in WAL mode when several processes write (the WAL-reset bug)."""
+
+CHECKPOINT_PAGES = 4000
+CACHE_STATEMENTS = 200
+
+
+class Cursor(Protocol):
+    """The rows of one statement."""
+
+    def __iter__(self) -> Iterator[Values]: ...
+    def fetchall(self) -> list[Values]: ...
+    @property
+    def get(self) -> Any:
+        """The only value of the only row; None without a row."""
+        ...
+
+
+class Connection(Protocol):
+    """What the engine uses of an apsw connection, with types that say what comes out of our statements."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None) -> Cursor: ...
+    def executemany(self, statements: str, sequenceofbindings: Iterable[Sequence[Any]]) -> Cursor: ...
+    def changes(self) -> int: ...
+    def last_insert_rowid(self) -> int: ...
+    def pragma(self, name: str) -> Any: ...
+    def close(self) -> None: ...
+
+
+StoreError = apsw.Error
+
+
+def check_library() -> None:
+    """Refuse a SQLite that may corrupt files."""
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < SAFE_VERSION:
+        raise EngineUnavailable(
+            f"SQLite {apsw.sqlite_lib_version()} can corrupt a database that several processes write; "
+            f"install apsw {'.'.join(map(str, SAFE_VERSION))} or newer"
+        )
+
+
+def connect(path: str, synchronous: Synchronous, busy_timeout: int) -> Connection:
+    """A connection in WAL mode that waits its turn."""
+    opened = apsw.Connection(path, statementcachesize=CACHE_STATEMENTS)
+    opened.set_busy_handler(patience(busy_timeout))
+    connection = cast(Connection, opened)
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def patience(busy_timeout: int) -> Callable[[int], bool]:
+    """Wait for another process's lock in short random naps: SQLite's own back-off naps up to 100 ms at a time, which
+    is a hundred transactions of ours."""
+    deadline = 0.0
+
+    def wait(count: int) -> bool:
+        nonlocal deadline
+        now = time.monotonic()
+        if count == 0:
+            deadline = now + busy_timeout / SECOND
+        if now >= deadline:
+            return False
+        time.sleep(random.uniform(0.0002, 0.0005 + min(count, 50) * 0.0001))
+        return True
+
+    return wait
+
+
+@contextmanager
+def translated(path: str) -> Generator[None]:
+    """SQLite's errors as Headgate's, with what to do about them."""
+    try:
+        yield
+    except HeadgateError:
+        raise
+    except apsw.BusyError as error:
+        raise EngineUnavailable(
+            f"{path} stayed locked by another process past the busy timeout; is one stuck in a transaction?"
+        ) from error
+    except apsw.FullError as error:
+        raise EngineUnavailable(f"the disk that holds {path} is full; nothing was stored") from error
+    except apsw.ReadOnlyError as error:
+        raise EngineUnavailable(f"{path} cannot be written: the file or its folder is read-only") from error
+    except apsw.CantOpenError as error:
+        raise EngineUnavailable(
+            f"{path} cannot be opened: does its folder exist, and may this process write there?"
+        ) from error
+    except apsw.NotADBError as error:
+        raise SchemaMismatch(f"{path} is not a SQLite database, so it is not a Headgate one") from error
+    except apsw.CorruptError as error:
+        raise EngineUnavailable(f"{path} is damaged ({error}); restore it from a backup") from error
+    except (apsw.IOError, apsw.PermissionsError, apsw.AuthError, apsw.NoMemError) as error:
+        raise EngineUnavailable(f"{path}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,411 @@
+"""The SQLite engine's verbs: each is one operation on the writer's or the reader's thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from headgate.clock import now_us
+from headgate.engine.contract import (
+    Beat,
+    Engine,
+    Enqueued,
+    Exchanged,
+    Facts,
+    Filter,
+    ImportedJob,
+    ImportResult,
+    KeyInUse,
+    Limit,
+    LimitStatus,
+    Override,
+    QueueStatus,
+    Report,
+    Settings,
+    Snapshot,
+    Swept,
+    Verdict,
+    Wake,
+    Worker,
+    WorkerStatus,
+)
+from headgate.engine.rulebook import may_be_overridden
+from headgate.engine.sqlite import reading
+from headgate.engine.sqlite.claiming import ReadyJobs
+from headgate.engine.sqlite.connection import Connection, Synchronous, check_library, connect, translated
+from headgate.engine.sqlite.lane import Lane
+from headgate.engine.sqlite.migrate import migrate
+from headgate.engine.sqlite.rows import to_json
+from headgate.engine.sqlite.rules import Rules
+from headgate.engine.sqlite.statements import sql
+from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.sweeping import next_due, nothing_due, sweep
+from headgate.engine.sqlite.waking import Watchers
+from headgate.engine.stored import Stored
+from headgate.errors import ConfigError, LeaseLost
+from headgate.job import ENDED, PENDING, Job, JobState, NewJob
+
+T = TypeVar("T")
+_read_tasks = msgspec.json.Decoder(frozenset[str]).decode
+
+
+class SqliteEngine(Engine):
+    """Jobs in a SQLite file. `synchronous` FULL survives a power cut; NORMAL survives every crash of a process."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        settings: Settings | None = None,
+        *,
+        clock: Callable[[], int] | None = None,
+        synchronous: str = "NORMAL",
+    ) -> None:
+        if synchronous.upper() not in ("NORMAL", "FULL"):
+            raise ConfigError(f"synchronous={synchronous!r}: NORMAL or FULL is needed")
+        self.path = str(path)
+        self.settings = settings or Settings()
+        self._clock = clock or now_us
+        self._synchronous: Synchronous = "FULL" if synchronous.upper() == "FULL" else "NORMAL"
+        self._rules = {True: Rules(), False: Rules()}
+        self._process = 0
+        self._tasks: dict[str, frozenset[str]] = {}
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def open(self) -> None:
+        self._open()
+
+    def _open(self) -> None:
+        check_library()
+        self._process = os.getpid()
+        self._rules = {True: Rules(), False: Rules()}
+        self._writer = Lane("headgate-sqlite-write", self.path, self._connect_and_migrate, writes=True)
+        self._reader = Lane("headgate-sqlite-read", self.path, self._connect, writes=False)
+        self._writer.start()
+        self._reader.start()
+        self._watchers = Watchers(self._connect)
+
+    def _connect(self) -> Connection:
+        return connect(self.path, self._synchronous, self.settings.busy_timeout)
+
+    def _connect_and_migrate(self) -> Connection:
+        connection = self._connect()
+        migrate(connection, self.path)
+        return connection
+
+    async def close(self) -> None:
+        if self._process == os.getpid():
+            self._process = 0
+            self._watchers.stop()
+            self._reader.stop()
+            self._writer.stop()
+
+    async def migrate(self) -> tuple[int, int]:
+        if self._process:
+            return await self._writer.run(lambda: self._version())
+        with translated(self.path):
+            connection = self._connect()
+            try:
+                return migrate(connection, self.path)
+            finally:
+                connection.close()
+
+    def _version(self) -> tuple[int, int]:
+        version = int(self._writer.connection.pragma("user_version"))
+        return version, version
+
+    async def clock(self) -> int:
+        return self._clock()
+
+    # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _write(
+        self, work: Callable[[Step], T], now: int | None, glance: Callable[[Step], T | None] | None = None
+    ) -> T:
+        """Run `work` in one transaction; whom it concerns is woken after the commit."""
+        self._survive_fork()
+        done: list[Step] = []
+
+        def operation() -> T:
+            step = self._begin(self._writer, now)
+            try:
+                result = work(step)
+                step.finish()
+            except BaseException:
+                self._rules[True].forget()
+                raise
+            done[:] = [step]
+            return result
+
+        look = None if glance is None else lambda: glance(self._begin(self._writer, now))
+        return await self._writer.run(operation, look, lambda: self._signal(done))
+
+    async def _read(self, work: Callable[[Step], T], now: int | None = None) -> T:
+        """Run `work` over one consistent view of the file."""
+        self._survive_fork()
+
+        def operation() -> T:
+            execute = self._reader.connection.execute
+            execute("BEGIN")
+            try:
+                return work(self._begin(self._reader, now))
+            finally:
+                execute("COMMIT")
+
+        return await self._reader.run(operation)
+
+    def _begin(self, lane: Lane, now: int | None) -> Step:
+        book = self._rules[lane is self._writer].current(lane.connection)
+        return Step(lane.connection, book, self.settings, self._clock() if now is None else now)
+
+    def _signal(self, done: list[Step]) -> None:
+        for step in done:
+            self._watchers.signal(step.ledger.readied.values(), workers=step.call_workers, ended=step.ended)
+
+    def _survive_fork(self) -> None:
+        """Threads and connections do not survive a fork: the child opens its own."""
+        if self._process != os.getpid():
+            self._open()
+
+    # ── jobs come ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def enqueue(
+        self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
+    ) -> list[Enqueued]:
+        def work(step: Step) -> list[Enqueued]:
+            step.declare(limits)
+            return step.enqueue(jobs)
+
+        return await self._write(work, now)
+
+    async def import_jobs(
+        self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
+    ) -> list[ImportResult]:
+        def work(step: Step) -> list[ImportResult]:
+            step.declare(limits)
+            return [step.take_over(record) for record in records]
+
+        return await self._write(work, now)
+
+    async def tick(
+        self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
+    ) -> bool:
+        def work(step: Step) -> bool:
+            if step.execute(sql("tick"), (name,)).get != seen:
+                return False
+            step.execute(sql("put_tick"), (name, at))
+            taken = step.existing([job.id for job in jobs])
+            step.enqueue([job for job in jobs if job.id not in taken])
+            return True
+
+        return await self._write(work, now)
+
+    async def ticks(self, names: Sequence[str]) -> dict[str, int]:
+        def work(step: Step) -> dict[str, int]:
+            found = {name: step.execute(sql("tick"), (name,)).get for name in names}
+            return {name: at for name, at in found.items() if at is not None}
+
+        return await self._read(work)
+
+    # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def register(self, worker: Worker, *, now: int | None = None) -> int:
+        def work(step: Step) -> int:
+            tasks, queues = (
+                to_json(sorted(worker.tasks)),
+                None if worker.queues is None else to_json(worker.queues),
+            )
+            row = (worker.id, tasks, queues, worker.lease, worker.host, worker.pid, worker.concurrency)
+            step.execute(sql("register"), (*row, step.now, step.now + worker.lease))
+            return step.now
+
+        return await self._write(work, now)
+
+    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+        def work(step: Step) -> Beat:
+            step.execute(sql("beat"), (worker, step.now))
+            if not step.connection.changes():
+                raise _lapsed(worker)
+            return Beat(_cancelling(step, worker), step.now)
+
+        return await self._write(work, now)
+
+    async def retire(self, worker: str, *, now: int | None = None) -> None:
+        def work(step: Step) -> None:
+            for (seq,) in step.execute(sql("running_of"), (worker, -1)).fetchall():
+                step.release(step.job_by_seq(seq))
+            step.execute(sql("forget_worker"), (worker,))
+
+        await self._write(work, now)
+
+    async def exchange(
+        self,
+        worker: str,
+        reports: Sequence[Report],
+        want: int,
+        queues: Sequence[str] | None = None,
+        *,
+        now: int | None = None,
+    ) -> Exchanged:
+        def work(step: Step) -> Exchanged:
+            known = self._known(step, worker)
+            refused = step.report(worker, reports)
+            step.admission.offer()
+            step.ledger.claimer = worker
+            more = want > 0 and step.admission.claim_many(want, known, ReadyJobs(step, queues, known))
+            step.finish()
+            return _exchanged(step, worker, refused, more)
+
+        def glance(step: Step) -> Exchanged | None:
+            known = self._known(step, worker)
+            if want > 0 and ReadyJobs(step, queues, known)(1):
+                return None
+            return _exchanged(step, worker, [], False)
+
+        return await self._write(work, now, None if reports else glance)
+
+    def _known(self, step: Step, worker: str) -> frozenset[str]:
+        """The tasks of a worker whose lease is good."""
+        rows = step.execute(sql("lease"), (worker,)).fetchall()
+        if not rows or rows[0][0] <= step.now:
+            raise _lapsed(worker)
+        return _read_tasks(rows[0][1])
+
+    async def sweep(self, *, now: int | None = None) -> Swept:
+        return await self._write(sweep, now, nothing_due)
+
+    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._each(ids, {*PENDING, JobState.RUNNING}, Step.cancel, now)
+
+    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._each(ids, {JobState.FAILED, JobState.CANCELLED}, Step.restart, now)
+
+    async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._each(ids, {JobState.SCHEDULED}, Step.expedite, now)
+
+    async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._each(ids, ENDED, Step.remove, now)
+
+    async def _each(
+        self, ids: Sequence[str], allowed: Any, move: Callable[[Step, Stored], None], now: int | None
+    ) -> list[Verdict]:
+        def one(step: Step, id: str) -> Verdict:
+            job = step.job(id)
+            if job is None or job.state not in allowed or (move is Step.restart and _has_rival(step, job)):
+                return Verdict(id, False, job and job.state)
+            move(step, job)
+            return Verdict(id, True, job.state)
+
+        return await self._write(lambda step: [one(step, id) for id in ids], now)
+
+    async def pause(self, queue: str, *, now: int | None = None) -> bool:
+        return await self._write(lambda step: _changed(step, "pause", queue), now)
+
+    async def resume(self, queue: str, *, now: int | None = None) -> bool:
+        def work(step: Step) -> bool:
+            step.call_workers = True
+            return _changed(step, "resume", queue)
+
+        return await self._write(work, now)
+
+    # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
+        def known(step: Step) -> bool | None:
+            return all(step.book.limits.get(limit.name) == limit for limit in limits) or None
+
+        await self._write(lambda step: step.declare(limits) or True, now, known)
+
+    async def override(self, override: Override, *, now: int | None = None) -> None:
+        def work(step: Step) -> None:
+            if not may_be_overridden(step.book, override.name):
+                raise ConfigError(
+                    f"no limit is named {override.name!r}; see `headgate limits` for those there are"
+                )
+            step.set_override((override.name, override.value, override.tenant), override)
+
+        await self._write(work, now)
+
+    async def clear_override(
+        self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
+    ) -> bool:
+        def work(step: Step) -> bool:
+            scope = (name, value, tenant)
+            there = scope in step.book.overrides
+            if there:
+                step.set_override(scope, None)
+            return there
+
+        return await self._write(work, now)
+
+    async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
+        await self._write(lambda step: step.compute(key, max), now)
+
+    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
+        return await self._read(lambda step: reading.keys_in_use(step, name), now)
+
+    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
+        return await self._read(lambda step: reading.limits(step, name), now)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        return await self._read(lambda step: reading.get(step, ids))
+
+    async def states(self, ids: Sequence[str]) -> list[JobState | None]:
+        return await self._read(lambda step: reading.states(step, ids))
+
+    async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
+        return await self._read(lambda step: reading.find(step, filter, limit, after))
+
+    async def count(self, filter: Filter) -> int:
+        return await self._read(lambda step: reading.count(step, filter))
+
+    async def queues(self) -> list[QueueStatus]:
+        return await self._read(reading.queues)
+
+    async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
+        return await self._read(reading.workers, now)
+
+    async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
+        return await self._read(lambda step: reading.explain(step, id), now)
+
+    async def snapshot(self, *, now: int | None = None) -> Snapshot:
+        return await self._read(reading.snapshot, now)
+
+    # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
+        return self._watchers.on_work(wake, queues)
+
+    def watch_ended(self, wake: Wake) -> Callable[[], None]:
+        return self._watchers.on_ended(wake)
+
+
+def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more: bool) -> Exchanged:
+    cancelling = _cancelling(step, worker)
+    return Exchanged(tuple(step.ledger.started), tuple(refused), cancelling, next_due(step), more, step.now)
+
+
+def _cancelling(step: Step, worker: str) -> tuple[str, ...]:
+    return tuple(id for (id,) in step.execute(sql("cancelling"), (worker,)))
+
+
+def _lapsed(worker: str) -> LeaseLost:
+    return LeaseLost(f"the lease of worker {worker!r} has lapsed; what it ran is no longer its own")
+
+
+def _has_rival(step: Step, job: Stored) -> bool:
+    """A restart must not make a second unfinished job of one unique key."""
+    return job.spec.unique is not None and step.rival(job.tenant, job.spec.unique) is not None
+
+
+def _changed(step: Step, statement: str, *bindings: object) -> bool:
+    step.execute(sql(statement), bindings)
+    return bool(step.connection.changes())

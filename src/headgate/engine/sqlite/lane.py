@@ -1,0 +1,185 @@
+"""A thread with a connection of its own that runs whole operations.
+
+Operations that arrive while one is under way are run together in the next transaction (natural group commit): each in
+a savepoint, so that one that raises takes nothing with it. Nothing waits for a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from headgate.engine.sqlite.connection import Connection, translated
+
+T = TypeVar("T")
+Glance = Callable[[], Any]
+MOST_TOGETHER = 200
+
+
+class Operation:
+    """Work for the lane. `glance` may answer without a transaction when there is nothing to write; `after` runs once
+    the result is safely committed."""
+
+    __slots__ = ("after", "future", "glance", "loop", "result", "work")
+
+    def __init__(
+        self, work: Callable[[], Any], glance: Glance | None, after: Callable[[], None] | None
+    ) -> None:
+        self.work = work
+        self.glance = glance
+        self.after = after
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.result: Any = None
+
+
+class Lane:
+    """Runs operations one batch after another. `writes` wraps batches in a transaction."""
+
+    def __init__(self, name: str, path: str, connect: Callable[[], Connection], *, writes: bool) -> None:
+        self.path = path
+        self._connect = connect
+        self._writes = writes
+        self._queue: SimpleQueue[Operation | None] = SimpleQueue()
+        self._opened = threading.Event()
+        self._error: BaseException | None = None
+        self.connection: Connection
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Open the connection on the lane's thread; raises what went wrong there."""
+        self._thread.start()
+        self._opened.wait()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Finish what was handed in, close the connection, end the thread."""
+        self._queue.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    async def run(
+        self, work: Callable[[], T], glance: Glance | None = None, after: Callable[[], None] | None = None
+    ) -> T:
+        """Run `work` on the lane's thread and wait for it."""
+        operation = Operation(work, glance, after)
+        self._queue.put(operation)
+        return await operation.future
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        try:
+            with translated(self.path):
+                self.connection = self._connect()
+        except BaseException as error:
+            self._error = error
+            return
+        finally:
+            self._opened.set()
+        while (batch := self._next()) is not None:
+            self._run_batch(batch)
+            _deliver(batch)
+        self.connection.close()
+
+    def _next(self) -> list[Operation] | None:
+        first = self._queue.get()
+        if first is None:
+            return None
+        batch = [first]
+        while len(batch) < MOST_TOGETHER:
+            try:
+                operation = self._queue.get_nowait()
+            except Empty:
+                break
+            if operation is None:
+                self._queue.put(None)
+                break
+            batch.append(operation)
+        return batch
+
+    def _run_batch(self, batch: list[Operation]) -> None:
+        if len(batch) > 1 and self._writes and self._run_together(batch):
+            return
+        for operation in batch:
+            operation.result = self._run_alone(operation)
+
+    def _run_alone(self, operation: Operation) -> Any:
+        try:
+            with translated(self.path):
+                if operation.glance is not None and (seen := operation.glance()) is not None:
+                    return seen
+                return self._transaction(operation.work) if self._writes else operation.work()
+        except BaseException as error:
+            return Raised(error)
+
+    def _transaction(self, work: Callable[[], T]) -> T:
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work()
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+        return result
+
+    def _run_together(self, batch: list[Operation]) -> bool:
+        """One transaction for all. When the transaction itself breaks, the caller runs each alone."""
+        try:
+            self._transaction(lambda: self._run_each(batch))
+        except BaseException:
+            return False
+        return True
+
+    def _run_each(self, batch: list[Operation]) -> None:
+        for operation in batch:
+            self.connection.execute("SAVEPOINT operation")
+            try:
+                with translated(self.path):
+                    operation.result = operation.work()
+            except Exception as error:
+                self.connection.execute("ROLLBACK TO operation")
+                operation.result = Raised(error)
+            self.connection.execute("RELEASE operation")
+
+    def _roll_back(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+
+class Raised:
+    """An operation's exception, on its way to whoever awaits it."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _deliver(batch: list[Operation]) -> None:
+    """Wake each event loop once for all of its results."""
+    loops: dict[asyncio.AbstractEventLoop, list[Operation]] = defaultdict(list)
+    for operation in batch:
+        if operation.after is not None and not isinstance(operation.result, Raised):
+            operation.after()
+        loops[operation.loop].append(operation)
+    for loop, operations in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, operations)
+        except RuntimeError:
+            continue  # the loop is closed: nobody waits any more
+
+
+def _resolve(operations: list[Operation]) -> None:
+    for operation in operations:
+        if operation.future.done():
+            continue
+        if isinstance(operation.result, Raised):
+            operation.future.set_exception(operation.result.error)
+        else:
+            operation.future.set_result(operation.result)

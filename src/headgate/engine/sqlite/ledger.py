@@ -1,0 +1,283 @@
+"""The SQLite engine's ledger: admission's questions answered from indexes, its decisions written in batches.
+
+Counts are read once per key and step and kept in step with the decisions; changes of jobs are collected and written
+together by `flush`, before anything reads the lines that they alter.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from headgate.engine.admission import Rule
+from headgate.engine.contract import Attempt, Settings
+from headgate.engine.rulebook import RuleBook
+from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.rows import Candidate, Ended, inserted, saved, to_json
+from headgate.engine.sqlite.statements import sql
+from headgate.engine.stored import Stored
+from headgate.job import JobState
+from headgate.keys import Use, is_rate
+from headgate.rates import Bucket, Meter, Pace, Window
+
+Row = Stored | Candidate | Ended
+
+
+class SqliteLedger:
+    """One step's view of the file; `claimer` is the worker that claims in it."""
+
+    def __init__(self, connection: Connection, book: RuleBook, settings: Settings, now: int) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self.book = book
+        self.settings = settings
+        self.now = now
+        self.claimer: str | None = None
+        self.started: list[Attempt] = []
+        self.readied: dict[str, str] = {}
+        self._held: dict[str, int] = {}
+        self._offered: dict[tuple[str, str], int] = {}
+        self._queues: dict[str, list[str]] = {}
+        self._waited: dict[tuple[str, str], bool] = {}
+        self._meters: dict[str, Meter] = {}
+        self._spent: dict[str, Bucket] = {}
+        self._new: list[Stored] = []
+        self._changed: dict[int, Stored] = {}
+        self._starts: list[int] = []
+        self._takes: list[tuple[str, int, int]] = []
+        self._ready: list[tuple[int, str | None, int]] = []
+        self._parked: list[tuple[int, str, int, int]] = []
+        self._aside: list[int] = []
+        self._stale: set[str] = set()
+
+    # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def uses(self, job: Row) -> Sequence[Use]:
+        return self.book.uses(job.task, job.queue, job.uses)
+
+    def rule(self, key: str) -> Rule:
+        return self.book.rule(key)
+
+    def held(self, key: str) -> int:
+        if key not in self._held:
+            self.count_held([key])
+        return self._held[key]
+
+    def count_held(self, keys: Iterable[str]) -> None:
+        """Read the counts of keys that are about to be asked for, in one go."""
+        unknown = [key for key in keys if key not in self._held and not is_rate(key)]
+        if unknown:
+            self.flush()
+            self._held.update(self.execute(sql("held"), (to_json(unknown),)))
+
+    def holds(self, key: str, job: Row) -> bool:
+        return self._may_reserve(job) and key in self._reservations(job)
+
+    def meter(self, key: str) -> Meter:
+        found = self._meters.get(key)
+        if found is None:
+            found = self._meters[key] = self._read_meter(key, self.rule(key))
+        return found
+
+    def offered(self, key: str, queue: str) -> int:
+        if (key, queue) not in self._offered:
+            self.count_offered([(key, queue)])
+        return self._offered[key, queue]
+
+    def count_offered(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Read the offers of keys that are about to be asked for, in one go."""
+        unknown = [pair for pair in pairs if pair not in self._offered]
+        if unknown:
+            self.flush()
+            for key, queue, units in self.execute(sql("offered"), (to_json(unknown),)):
+                self._offered[key, queue] = units
+
+    def has_waiters(self, key: str, queue: str) -> bool:
+        if (key, queue) not in self._waited:
+            self._waited[key, queue] = bool(self.waiters(key, queue, 1))
+        return self._waited[key, queue]
+
+    def expect(self, keys: Collection[str]) -> None:
+        self.flush()
+        self._queues = {key: [] for key in keys}
+        for key, queue, offered, held in self.execute(sql("waited_for"), (to_json(list(keys)),)):
+            self._queues[key].append(queue)
+            self._offered[key, queue] = offered
+            self._held[key] = held
+
+    def queues_waiting(self, key: str) -> Sequence[str]:
+        return self._queues[key]
+
+    def waiters(self, key: str, queue: str, most: int) -> Sequence[Candidate]:
+        if key in self._stale or self._new or self._changed:
+            self.flush()
+        return [Candidate.waiter(row) for row in self.execute(sql("waiters"), (key, queue, most))]
+
+    # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def take(self, key: str, job: Row, *, reserved: bool) -> None:
+        if not self.holds(key, job):
+            self._held[key] = self.held(key) + 1
+        self._takes.append((key, job.seq, int(reserved)))
+
+    def spend(self, key: str, pace: Pace, units: int) -> None:
+        meter = self.meter(key)
+        meter.spend(pace, units, self.now)
+        if isinstance(meter, Bucket):
+            self._spent[key] = meter
+        else:
+            self.execute(sql("forget_starts"), (key, self.now - pace.period))
+            self.execute(sql("put_start"), (key, self.now, units))
+
+    def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
+        self.flush()
+        keys = [key for (key,) in self.execute(sql("drop"), (to_json([job.seq for job in jobs]),))]
+        self._forget_held(keys)
+        return keys
+
+    def drop_except(self, job: Row, keep: Sequence[str]) -> Iterable[str]:
+        if not self._may_reserve(job):
+            return ()
+        gone = [key for key in self._reservations(job) if key not in keep]
+        for key in gone:
+            self.drop_reservation(key, job.seq)
+        return gone
+
+    def drop_reservation(self, key: str, seq: int) -> None:
+        """One reservation ends."""
+        self.execute(sql("drop_one"), (key, seq))
+        self._forget_held([key])
+
+    def start(self, job: Row) -> None:
+        assert isinstance(job, Candidate)
+        self.take_offer_back(job)
+        self._starts.append(job.seq)
+        self.started.append(job.attempt(self.now))
+        self.readied.pop(job.id, None)
+
+    def make_ready(self, job: Row, offered_by: str | None, units: int) -> None:
+        waited_on = job.waiting_on
+        self._promise(job, offered_by, units)
+        self.readied[job.id] = job.queue
+        self._limit_reservations(job, self.now + self.settings.reservation_ttl)
+        if isinstance(job, Stored):
+            job.state, job.waiting_on, job.offered_by, job.units = JobState.READY, None, offered_by, units
+            self.save(job)
+        else:
+            self._ready.append((job.seq, offered_by, units))
+        if waited_on is not None:
+            self.leave_line(waited_on, job.queue)
+
+    def park(self, job: Row, on: Use, refusals: int) -> None:
+        self.take_offer_back(job)
+        self._limit_reservations(job, None)
+        if isinstance(job, Stored):
+            job.state, job.waiting_on, job.offered_by = JobState.WAITING, on.key, None
+            job.units, job.refusals, job.set_aside = on.units, refusals, False
+            self.save(job)
+        else:
+            self._parked.append((job.seq, on.key, on.units, refusals))
+        self._stale.add(on.key)
+        self._waited[on.key, job.queue] = True
+
+    def leave_line(self, key: str, queue: str) -> None:
+        """A job stops waiting on a key."""
+        self._stale.add(key)
+        self._waited.pop((key, queue), None)
+
+    def set_aside(self, job: Row) -> None:
+        self.take_offer_back(job)
+        self._aside.append(job.seq)
+
+    def arm(self, key: str, at: int | None) -> None:
+        if at is None:
+            self.execute(sql("disarm"), (key,))
+        else:
+            self.execute(sql("arm"), (key, at))
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, job: Stored) -> None:
+        """A new job: inserted in whatever state it has when the step writes."""
+        self._new.append(job)
+
+    def save(self, job: Stored) -> None:
+        """A job whose fields have changed."""
+        if job.seq:
+            self._changed[job.seq] = job
+
+    def flush(self) -> None:
+        """Write what was decided so far."""
+        if self._changed:  # before the new ones: a replaced job frees its unique key
+            self.executemany(sql("save_job"), [saved(job) for job in self._changed.values()])
+            self._changed.clear()
+        if self._new:
+            self._insert()
+        self._flush_json("start", self._starts, self.claimer, self.now)
+        self._flush_json("take", self._takes, self.now)
+        self._flush_json("make_ready", self._ready)
+        self._flush_json("park", self._parked)
+        self._flush_json("set_aside", self._aside)
+        for key, bucket in self._spent.items():
+            self.execute(sql("put_meter"), (key, bucket.full_at))
+        self._spent.clear()
+        self._stale.clear()
+
+    def _insert(self) -> None:
+        """New jobs get consecutive numbers: nobody else inserts within the transaction."""
+        self.executemany(sql("insert_job"), [inserted(job) for job in self._new])
+        first = self.connection.last_insert_rowid() - len(self._new) + 1
+        for seq, job in enumerate(self._new, first):
+            job.seq = seq
+        self._new.clear()
+
+    def _flush_json(self, statement: str, rows: list[Any], *more: object) -> None:
+        if rows:
+            self.execute(sql(statement), (to_json(rows), *more))
+            rows.clear()
+
+    # ── keeping the counts in step ───────────────────────────────────────────────────────────────────────────────
+
+    def _forget_held(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if key in self._held:
+                self._held[key] -= 1
+
+    def take_offer_back(self, job: Row) -> None:
+        """A ready job leaves: what its key promised it is free again."""
+        if job.offered_by is not None and (job.offered_by, job.queue) in self._offered:
+            self._offered[job.offered_by, job.queue] -= job.units
+
+    def _promise(self, job: Row, key: str | None, units: int) -> None:
+        if key is not None and (key, job.queue) in self._offered:
+            self._offered[key, job.queue] += units
+
+    # ── reservations (rule 7) and rates ──────────────────────────────────────────────────────────────────────────
+
+    def _may_reserve(self, job: Row) -> bool:
+        """Only jobs that were refused often enough can hold anything while they wait."""
+        return job.refusals is not None and job.refusals >= min(self.settings.patience, 1)
+
+    def _reservations(self, job: Row) -> list[str]:
+        if self._takes:
+            self.flush()
+        return [key for (key,) in self.execute(sql("reservations"), (job.seq,))]
+
+    def _limit_reservations(self, job: Row, expires_at: int | None) -> None:
+        if job.seq and self._may_reserve(job):
+            if self._takes:
+                self.flush()
+            self.execute(sql("limit_reservations"), (job.seq, expires_at))
+
+    def _read_meter(self, key: str, rule: Rule) -> Meter:
+        if isinstance(rule, Pace) and rule.exact:
+            return self._window(key, rule.period)
+        return self._bucket(key)
+
+    def _bucket(self, key: str) -> Bucket:
+        return Bucket(*(full_at for (full_at,) in self.execute(sql("meter"), (key,))))
+
+    def _window(self, key: str, period: int) -> Window:
+        return Window(deque(self.execute(sql("starts"), (key, self.now - period))))

@@ -1,0 +1,210 @@
+"""What the SQLite engine shows: lists, counts, facts, snapshots. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from headgate.engine.admission import UNLIMITED
+from headgate.engine.contract import (
+    Facts,
+    Filter,
+    Holder,
+    JobView,
+    KeyInUse,
+    LimitStatus,
+    QueueStatus,
+    Snapshot,
+    Worker,
+    WorkerStatus,
+)
+from headgate.engine.sqlite.rows import Values, read_uses, stored, to_json
+from headgate.engine.sqlite.statements import sql
+from headgate.engine.sqlite.step import Step
+from headgate.engine.status import all_status, key_status
+from headgate.engine.stored import Stored
+from headgate.job import Job, JobState
+from headgate.keys import Key
+from headgate.rates import Pace
+
+MOST_HOLDERS = 10
+END_OF_TIME = 1 << 62
+
+_read_tasks = msgspec.json.Decoder(frozenset[str]).decode
+_read_queues = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def get(step: Step, ids: Sequence[str]) -> list[Job | None]:
+    """Whole jobs with their history."""
+    return [job.shown() if (job := step.job(id)) else None for id in ids]
+
+
+def states(step: Step, ids: Sequence[str]) -> list[JobState | None]:
+    """Only their states."""
+    found = {id: JobState(state) for id, state in step.execute(sql("states"), (to_json(ids),))}
+    return [found.get(id) for id in ids]
+
+
+def find(step: Step, wanted: Filter, limit: int, after: str | None) -> list[Job]:
+    """Jobs that match, newest first."""
+    before = END_OF_TIME if after is None else step.execute(sql("seq_of"), (after,)).get or END_OF_TIME
+    rows = step.execute(sql("find"), (*_filter(wanted), before, limit)).fetchall()
+    return [msgspec.structs.replace(stored(row).shown(), history=()) for row in rows]
+
+
+def count(step: Step, wanted: Filter) -> int:
+    """How many match."""
+    return step.execute(sql("count"), _filter(wanted)).get
+
+
+def _filter(wanted: Filter) -> Values:
+    return (
+        None if wanted.states is None else to_json(wanted.states),
+        wanted.queue,
+        wanted.task,
+        wanted.tenant,
+        wanted.waiting_on,
+        None if wanted.ids is None else to_json(wanted.ids),
+        wanted.unique,
+    )
+
+
+def limits(step: Step, name: str | None) -> list[LimitStatus]:
+    """All limits and the keys of them that matter."""
+    return all_status(step.book, *_counts(step), name)
+
+
+def _counts(step: Step) -> tuple[dict[str, int], dict[str, int]]:
+    return dict(step.execute(sql("held_counts"))), dict(step.execute(sql("waiting_counts")))
+
+
+def keys_in_use(step: Step, name: str) -> list[KeyInUse]:
+    """The keys of one limit that are held or waited for."""
+    held, waiting = _counts(step)
+    keys = sorted(key for key in {*held, *waiting} if Key.of(key).name == name)
+    return [
+        KeyInUse(
+            key, step.book.number(Key.of(key)), held.get(key, 0), waiting.get(key, 0), _computed_at(step, key)
+        )
+        for key in keys
+    ]
+
+
+def _computed_at(step: Step, key: str) -> int | None:
+    computed = step.book.computed.get(key)
+    return computed[1] if computed else None
+
+
+def queues(step: Step) -> list[QueueStatus]:
+    """Every queue with unfinished jobs, or paused."""
+    paused = {queue for (queue,) in step.execute(sql("paused"))}
+    counts: defaultdict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for queue, state, number in step.execute(sql("queue_counts")):
+        counts[queue][state] += number
+    return [
+        QueueStatus(
+            name, name in paused, *(counts[name][s] for s in ("scheduled", "ready", "waiting", "running"))
+        )
+        for name in sorted({*counts, *paused})
+    ]
+
+
+def workers(step: Step) -> list[WorkerStatus]:
+    """The registered workers."""
+    return [_worker(row) for row in step.execute(sql("workers"))]
+
+
+def _worker(row: Values) -> WorkerStatus:
+    id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until, running = row
+    served = None if queues is None else _read_queues(queues)
+    worker = Worker(id, _read_tasks(tasks), served, lease, host, pid, concurrency)
+    return WorkerStatus(worker, registered_at, lease_until, running)
+
+
+def explain(step: Step, id: str) -> Facts | None:
+    """Why a job is where it is."""
+    job = step.job(id)
+    if job is None:
+        return None
+    key = job.waiting_on
+    live = [status.worker for status in workers(step) if status.lease_until > step.now]
+    serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
+    return Facts(
+        job=job.shown(),
+        limit=None if key is None else _status(step, key),
+        holders=() if key is None else _holders(step, key),
+        place=None if key is None else _place(step, job),
+        earliest=None if key is None else _earliest(step, key, job.units),
+        paused=(job.queue,) in step.execute(sql("paused")).fetchall(),
+        serving=len(serving),
+        knowing=sum(job.task in worker.tasks for worker in serving),
+        now=step.now,
+    )
+
+
+def _status(step: Step, key: str) -> LimitStatus:
+    held, waiting = step.execute(sql("key_counts"), (key,)).fetchall()[0]
+    return key_status(step.book, Key.of(key), held, waiting)
+
+
+def _holders(step: Step, key: str) -> tuple[Holder, ...]:
+    rows = step.execute(sql("holders_of"), (key, MOST_HOLDERS))
+    return tuple(
+        Holder(id, task, worker, since, bool(reserved)) for id, task, worker, since, reserved in rows
+    )
+
+
+def _place(step: Step, job: Stored) -> int:
+    return step.execute(sql("place"), (job.waiting_on, job.queue, *job.order)).get + 1
+
+
+def _earliest(step: Step, key: str, units: int) -> int | None:
+    rule = step.book.rule(key)
+    if not isinstance(rule, Pace) or not rule.limit:
+        return None
+    return step.ledger.meter(key).when(rule, units, step.now)
+
+
+def snapshot(step: Step) -> Snapshot:
+    """Everything that admission depends on."""
+    views = tuple(_view(step, row) for row in step.execute(sql("unfinished")))
+    holders: defaultdict[str, dict[str, bool]] = defaultdict(dict)
+    for key, id, reserved in step.execute(sql("all_holders")):
+        holders[key][id] = bool(reserved)
+    waited = {view.waiting_on for view in views if view.waiting_on is not None}
+    keys = {*holders, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
+    return Snapshot(
+        jobs=views,
+        holders=dict(holders),
+        free=dict(_free(step, keys)),
+        timers=dict(step.execute(sql("timers"))),
+        workers=frozenset(status.worker.id for status in workers(step)),
+        now=step.now,
+        most=dict(_most(step, waited)),
+    )
+
+
+def _free(step: Step, keys: Iterable[str]) -> Iterable[tuple[str, int | None]]:
+    for key in keys:
+        free = step.admission.free(key)
+        yield key, None if free == UNLIMITED else free
+
+
+def _most(step: Step, keys: Iterable[str]) -> Iterable[tuple[str, int]]:
+    for key in keys:
+        if isinstance(rule := step.book.rule(key), Pace) and rule.limit is not None:
+            yield key, rule.most
+
+
+def _view(step: Step, row: Values) -> JobView:
+    (
+        id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
+        set_aside,
+    ) = row  # fmt: skip
+    return JobView(
+        id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
+        uses=step.book.uses(task, queue, read_uses(uses)), waiting_on=waiting_on, offered_by=offered_by,
+        refusals=refusals, worker=worker, attempt=attempt, tries=tries, set_aside=bool(set_aside),
+    )  # fmt: skip

@@ -1,0 +1,36 @@
+"""The rule book as a connection sees it: read again whenever another process has changed it."""
+
+from __future__ import annotations
+
+from headgate.engine.contract import Limit, Override
+from headgate.engine.rulebook import RuleBook
+from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.statements import sql
+
+
+class Rules:
+    """Keeps one rule book for one connection."""
+
+    def __init__(self) -> None:
+        self.book = RuleBook()
+        self._version: int | None = None
+
+    def current(self, connection: Connection) -> RuleBook:
+        """The rules in force for the transaction that is open now."""
+        version: int = connection.execute(sql("begin_step")).get
+        if version != self._version:
+            self._read(connection)
+            self._version = version
+        return self.book
+
+    def forget(self) -> None:
+        """What the book says may not have been committed."""
+        self._version = None
+
+    def _read(self, connection: Connection) -> None:
+        book = RuleBook()
+        book.limits = {row[0]: Limit(*row) for row in connection.execute(sql("limits"))}
+        overrides = [Override(*row) for row in connection.execute(sql("overrides"))]
+        book.overrides = {(o.name, o.value, o.tenant): o for o in overrides}
+        book.computed = {key: (number, at) for key, number, at in connection.execute(sql("computed"))}
+        self.book = book

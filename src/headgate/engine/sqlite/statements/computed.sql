@@ -1,0 +1,2 @@
+-- All computed numbers.
+SELECT key, max, at FROM computed;

@@ -1,0 +1,2 @@
+-- An idle bucket costs nothing.   ?1 key
+DELETE FROM meters WHERE key = ?1;

@@ -1,0 +1,3 @@
+-- Starts that a window no longer sees.   ?1 key  ?2 until
+-- Writes: starts through starts_key.
+DELETE FROM starts WHERE key = ?1 AND at <= ?2;

@@ -1,0 +1,2 @@
+-- All declared limits.
+SELECT name, kind, max, period, burst, algorithm FROM limits;

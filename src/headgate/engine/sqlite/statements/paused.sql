@@ -1,0 +1,2 @@
+-- The paused queues.
+SELECT queue FROM paused;

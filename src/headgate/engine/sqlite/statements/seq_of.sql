@@ -1,0 +1,2 @@
+-- The arrival number of a job.   ?1 id
+SELECT seq FROM jobs WHERE id = ?1;

@@ -1,0 +1,2 @@
+-- Every timer, for the audit.
+SELECT key, at FROM timers;

@@ -1,0 +1,7 @@
+-- The first waiters of a queue on a key.   ?1 key  ?2 queue  ?3 how many
+-- Reads: jobs_waiting, in index order.
+SELECT seq, id, task, queue, waiting_on, units, refusals
+FROM jobs
+WHERE state = 'waiting' AND waiting_on = ?1 AND queue = ?2
+ORDER BY priority, due, seq
+LIMIT ?3;

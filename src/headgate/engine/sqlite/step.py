@@ -1,0 +1,181 @@
+"""One atomic step of the SQLite engine: the moves over its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headgate.engine.admission import Admission
+from headgate.engine.contract import Enqueued, Limit, Override, Progress, Report, Settings, Succeeded
+from headgate.engine.moves import Moves
+from headgate.engine.rulebook import RuleBook, Scope
+from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.ledger import Row, SqliteLedger
+from headgate.engine.sqlite.rows import Ended, stored, to_json
+from headgate.engine.sqlite.statements import sql
+from headgate.engine.stored import Stored
+from headgate.job import JobState, NewJob, PastAttempt
+
+
+class Step(Moves):
+    """The moves, stored in a file. Runs inside a transaction that its caller commits."""
+
+    def __init__(self, connection: Connection, book: RuleBook, settings: Settings, now: int) -> None:
+        self.connection = connection
+        self.execute = connection.execute
+        self.ledger = SqliteLedger(connection, book, settings, now)
+        super().__init__(Admission[Row](self.ledger, now, settings.patience), book, settings, now)
+
+    def finish(self) -> None:
+        """The last thing in a step: waiters of touched keys are offered their room, and all is written."""
+        self.admission.offer()
+        self.ledger.flush()
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        self.count_for(jobs)
+        return super().enqueue(jobs)
+
+    def count_for(self, jobs: Iterable[NewJob | Stored]) -> None:
+        """Read what the arrival of these jobs will ask for, in two statements."""
+        used = {(use.key, job.queue) for job in jobs for use in self.book.uses(job.task, job.queue, job.uses)}
+        self.ledger.count_held({key for key, _ in used})
+        self.ledger.count_offered(used)
+
+    def job(self, id: str) -> Stored | None:
+        self.ledger.flush()
+        return self._load("job_by_id", id)
+
+    def job_by_seq(self, seq: int) -> Stored:
+        """A job that is known to be there."""
+        job = self._load("job_by_seq", seq)
+        assert job is not None
+        return job
+
+    def existing(self, ids: Sequence[str]) -> set[str]:
+        self.ledger.flush()
+        return {id for (id,) in self.execute(sql("existing"), (to_json(ids),))}
+
+    def rival(self, tenant: str, unique: str) -> Stored | None:
+        self.ledger.flush()
+        return self._load("rival", tenant, unique)
+
+    def _load(self, statement: str, *bindings: object) -> Stored | None:
+        rows = self.execute(sql(statement), bindings).fetchall()
+        return stored(rows[0], self.attempts_of(rows[0][0])) if rows else None
+
+    def attempts_of(self, seq: int) -> tuple[PastAttempt, ...]:
+        """The attempts that did not end their job."""
+        return tuple(PastAttempt(*row) for row in self.execute(sql("attempts"), (seq,)))
+
+    def add(self, spec: NewJob, enqueued_at: int, due: int) -> Stored:
+        job = Stored(spec, 0, enqueued_at, due)
+        self.ledger.add(job)
+        return job
+
+    def change(self, job: Stored, **fields: Any) -> None:
+        if "offered_by" in fields:
+            self.ledger.take_offer_back(job)
+        if job.waiting_on is not None and "waiting_on" in fields:
+            self.ledger.leave_line(job.waiting_on, job.queue)
+        for attempt in fields.get("attempts", ())[len(job.attempts) :]:
+            self._remember(job, attempt)
+        for name, value in fields.items():
+            setattr(job, name, value)
+        self.ledger.save(job)
+
+    def _remember(self, job: Stored, attempt: PastAttempt) -> None:
+        if not job.seq:
+            self.ledger.flush()
+        row = (
+            attempt.number,
+            attempt.outcome,
+            attempt.started_at,
+            attempt.ended_at,
+            attempt.worker,
+            attempt.error,
+        )
+        self.execute(sql("add_attempt"), (job.seq, *row))
+
+    def remove(self, job: Stored) -> None:
+        """An ended job is gone."""
+        self.ledger.flush()
+        self.remove_seq(job.seq)
+
+    def remove_seq(self, seq: int) -> None:
+        """The same by arrival number."""
+        self.execute(sql("delete_attempts"), (seq,))
+        self.execute(sql("delete_job"), (seq,))
+
+    # ── reports ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def report(self, worker: str, reports: Sequence[Report]) -> list[tuple[str, int]]:
+        """Settle what finished; returns the reports that the fence refused. Runs of successes go in one statement."""
+        refused: list[tuple[str, int]] = []
+        successes: dict[str, Succeeded] = {}
+        for report in reports:
+            if isinstance(report, Succeeded) and report.job not in successes:
+                successes[report.job] = report
+                continue
+            refused += self._succeed(worker, successes)
+            successes = {}
+            if isinstance(report, Succeeded):
+                successes[report.job] = report
+            elif not self._report(worker, report):
+                refused.append((report.job, report.attempt))
+        return refused + self._succeed(worker, successes)
+
+    def _succeed(self, worker: str, reports: dict[str, Succeeded]) -> list[tuple[str, int]]:
+        if not reports:
+            return []
+        self.ledger.flush()
+        rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
+        done = dict(self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded)))
+        self.admission.give_back([Ended(seq) for seq in done.values()])
+        self.ended = True
+        return [(report.job, report.attempt) for report in reports.values() if report.job not in done]
+
+    def _report(self, worker: str, report: Report) -> bool:
+        """The fence: a report counts only for a running attempt of this worker."""
+        if isinstance(report, Progress):
+            self.ledger.flush()
+            self.execute(sql("progress"), (report.job, report.attempt, worker, report.value))
+            self.ended = True
+            return bool(self.connection.changes())
+        job = self.job(report.job)
+        if (
+            job is None
+            or job.state is not JobState.RUNNING
+            or job.worker != worker
+            or job.attempt != report.attempt
+        ):
+            return False
+        self.settle(job, report)
+        return True
+
+    # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def keys_waiting(self) -> Iterable[str]:
+        self.ledger.flush()
+        return [key for (key,) in self.execute(sql("keys_waiting"))]
+
+    def put_limit(self, limit: Limit) -> None:
+        row = (limit.name, limit.kind, limit.max, limit.period, limit.burst, limit.algorithm)
+        self.execute(sql("put_limit"), row)
+        self.execute(sql("rules_changed"))
+        self.book.limits[limit.name] = limit
+
+    def put_override(self, scope: Scope, override: Override | None) -> None:
+        self.execute(sql("delete_override"), scope)
+        self.book.overrides.pop(scope, None)
+        if override is not None:
+            o = override
+            self.execute(sql("put_override"), (o.name, o.max, o.value, o.tenant, o.by, o.at, o.why, o.until))
+            self.book.overrides[scope] = override
+        self.execute(sql("rules_changed"))
+
+    def put_computed(self, key: str, number: int) -> None:
+        self.execute(sql("put_computed"), (key, number, self.now))
+        self.execute(sql("rules_changed"))
+        self.book.computed[key] = (number, self.now)
