@@ -70,9 +70,10 @@ class Refresh:
         return number
 
     async def _call(self, limit: FloatingLimitView) -> Any:
-        if inspect.iscoroutinefunction(self.rule.function):
-            return await self.rule.function(limit)
-        return await asyncio.to_thread(self.rule.function, limit)
+        function = self.rule.function
+        on_loop = inspect.iscoroutinefunction(function)
+        answer = function(limit) if on_loop else await asyncio.to_thread(function, limit)
+        return await answer if inspect.isawaitable(answer) else answer
 
     def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The one argument is the key's ident."""

@@ -9,6 +9,7 @@ import msgspec
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Engine
+from headgate.errors import EngineUnavailable
 from headgate.job import NewJob
 from headgate.periodic import Schedule, tick_text
 from headgate.worker.events import Events
@@ -51,8 +52,17 @@ class Ticker:
         if last is None:
             await self._engine.tick(task.name, None, now, ())
         elif schedule.next_after(last) <= now:
-            await self._fire(task, schedule.missed(last, now), last, now)
+            await self._try(task, schedule.missed(last, now), last, now)
         return (schedule.next_after(now if last is None else max(last, now)) - now) / SECOND
+
+    async def _try(self, task: Runnable, ticks: list[int], last: int, now: int) -> None:
+        """One task that cannot make its job must not keep the others from ticking; it is tried again."""
+        try:
+            await self._fire(task, ticks, last, now)
+        except EngineUnavailable:
+            raise
+        except Exception:
+            log.exception("periodic task %s could not be enqueued", task.name, extra={"task": task.name})
 
     async def _fire(self, task: Runnable, ticks: list[int], last: int, now: int) -> None:
         at = ticks[-1] if ticks else now

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from types import FrameType, TracebackType
 from typing import Self
@@ -74,9 +74,9 @@ class Worker:
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until stopped. With `signals`, SIGTERM and SIGINT stop it; the second one without waiting."""
-        async with self:
-            assert self._work is not None
-            with _signals(self) if signals else _none():
+        with _signals(self) if signals else nullcontext():
+            async with self:
+                assert self._work is not None
                 await asyncio.wait([self._work])
 
     def stop(self) -> None:
@@ -98,6 +98,7 @@ class Worker:
         except BaseException:
             self._work = None
             work.cancel()
+            await asyncio.wait([work])
             raise
         work.add_done_callback(_report_crash)
         log.info("worker %s started", self.id, extra={"worker": self.id})
@@ -137,11 +138,6 @@ class Worker:
 def _report_crash(work: asyncio.Task[None]) -> None:
     if not work.cancelled() and (error := work.exception()) is not None:
         log.critical("the worker ended: %s", error, exc_info=error)
-
-
-@contextmanager
-def _none() -> Generator[None]:
-    yield
 
 
 @contextmanager

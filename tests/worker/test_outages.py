@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from headgate.errors import SchemaMismatch
+from headgate.job import JobState
+from headgate.worker import Worker
+from headgate.worker.link import LONGEST_WAIT, Backoff
+from tests.worker.stand_in import FailingEngine, StandIn, Watcher, ended, put, tasks, working
+
+
+async def test_outcomes_are_kept_while_the_engine_cannot_be_reached(failing: FailingEngine, caplog):
+    began, finish = asyncio.Event(), asyncio.Event()
+
+    async def work():
+        began.set()
+        await finish.wait()
+        return 1
+
+    task = StandIn("work", work)
+    id = await put(failing, task)
+    async with working(failing, task) as (_, watcher):
+        await began.wait()
+        failing.cut = True
+        finish.set()
+        await watcher.seen("unavailable")
+        failing.cut = False
+        (job,) = await ended(failing, id)
+        await watcher.seen("recovered")
+    assert (job.state, job.attempt) == (JobState.SUCCEEDED, 1)
+    lines = [record.message for record in caplog.records if "reached" in record.message]
+    assert len(lines) == 2
+
+
+async def test_a_worker_starts_while_the_engine_is_away_and_works_when_it_is_back(failing: FailingEngine):
+    async def work():
+        return 1
+
+    task = StandIn("work", work)
+    id = await put(failing, task)
+
+    async def away(*args, **kwargs):
+        failing._check()
+        return await FailingEngine.register(failing, *args, **kwargs)
+
+    failing.register, failing.cut = away, True
+    worker = Worker(failing, tasks(task))
+    watcher = Watcher(worker)
+    async with worker:
+        await watcher.seen("unavailable")
+        failing.cut = False
+        (job,) = await ended(failing, id)
+    assert job.state is JobState.SUCCEEDED
+
+
+async def test_jobs_claimed_in_an_answer_that_was_lost_are_given_back_and_run(failing: FailingEngine, caplog):
+    async def work():
+        return 1
+
+    task = StandIn("work", work)
+    ids = [await put(failing, task) for _ in range(3)]
+    failing.lose_answers = 1
+    async with working(failing, task):
+        jobs = await ended(failing, *ids)
+    assert {job.state for job in jobs} == {JobState.SUCCEEDED}
+    assert {job.tries for job in jobs} == {1}
+    assert "3 jobs that were claimed in an answer that never arrived" in caplog.text
+
+
+async def test_an_outcome_whose_answer_was_lost_counts_once(failing: FailingEngine):
+    finish = asyncio.Event()
+
+    async def work():
+        await finish.wait()
+        return 1
+
+    task = StandIn("work", work)
+    id = await put(failing, task)
+    async with working(failing, task) as (worker, watcher):
+        await watcher.seen("idle")
+        failing.lose_answers = 1
+        finish.set()
+        await watcher.seen("recovered")
+        (job,) = await ended(failing, id)
+    assert (job.state, job.attempt) == (JobState.SUCCEEDED, 1)
+
+
+async def test_what_no_waiting_will_mend_ends_the_worker_with_its_reason(failing: FailingEngine):
+    async def newer(*args, **kwargs):
+        raise SchemaMismatch("the store is newer than this code")
+
+    failing.register = newer
+    with pytest.raises(SchemaMismatch):
+        await Worker(failing, {}).run()
+
+
+async def test_a_crash_at_work_is_logged_at_once_and_raised_at_the_end(failing: FailingEngine, caplog):
+    async def broken(*args, **kwargs):
+        raise SchemaMismatch("the store was migrated away")
+
+    worker = Worker(failing, {})
+    watcher = Watcher(worker)
+    with pytest.raises(SchemaMismatch):
+        async with worker:
+            failing.exchange = broken
+            await failing.resume("default")
+            await watcher.seen("stopped")
+            await asyncio.sleep(0)
+    assert "the worker ended" in caplog.text
+
+
+def test_the_back_off_doubles_to_its_limit_and_begins_anew_after_success():
+    backoff = Backoff()
+    waits = [backoff.wait() for _ in range(12)]
+    assert all(0.05 <= wait <= LONGEST_WAIT for wait in waits)
+    assert waits[-1] >= LONGEST_WAIT / 2
+    backoff.reset()
+    assert backoff.wait() <= 0.1

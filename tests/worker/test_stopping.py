@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+
+import pytest
+
+from headgate.context import current_job
+from headgate.errors import HeadgateError
+from headgate.job import JobState
+from headgate.worker import Worker
+from tests.worker.stand_in import FailingEngine, StandIn, Watcher, put, stored, tasks, working
+
+
+async def test_a_stopping_worker_waits_for_what_runs_and_claims_no_more(engine):
+    began, finish = asyncio.Event(), asyncio.Event()
+
+    async def work():
+        began.set()
+        await finish.wait()
+
+    task = StandIn("work", work)
+    running = await put(engine, task)
+    worker = Worker(engine, tasks(task), concurrency=1)
+    watcher = Watcher(worker)
+    working = asyncio.create_task(worker.run())
+    await began.wait()
+    later = await put(engine, task)
+    worker.stop()
+    await watcher.seen("stopping")
+    finish.set()
+    await working
+    assert (await stored(engine, running)).state is JobState.SUCCEEDED
+    assert (await stored(engine, later)).state is JobState.READY
+    assert await engine.workers() == []
+
+
+async def test_after_its_grace_a_worker_gives_jobs_back_uncounted(engine):
+    async def work():
+        await asyncio.Event().wait()
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    worker = Worker(engine, tasks(task), grace=0.02)
+    watcher = Watcher(worker)
+    working = asyncio.create_task(worker.run())
+    await watcher.seen("exchanged")
+    worker.stop()
+    await working
+    job = await stored(engine, id)
+    assert (job.state, job.tries, job.history[0].outcome) == (JobState.READY, 0, "released")
+
+
+async def test_a_second_stop_ends_the_waiting(engine):
+    began = asyncio.Event()
+
+    async def work():
+        began.set()
+        await asyncio.Event().wait()
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    worker = Worker(engine, tasks(task), grace=1000)
+    watcher = Watcher(worker)
+    working = asyncio.create_task(worker.run())
+    await began.wait()
+    worker.stop()
+    await watcher.seen("stopping")
+    worker.stop()
+    await working
+    assert (await stored(engine, id)).tries == 0
+
+
+async def test_a_thread_that_does_not_end_is_asked_to_and_its_job_given_back(engine, caplog, monkeypatch):
+    monkeypatch.setattr("headgate.worker.shift.LAST_CALL", 0.05)
+    release, asked = threading.Event(), []
+
+    def work():
+        release.wait(20)
+        asked.append(current_job().cancelled)
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    async with working(engine, task, grace=0.02) as (_, watcher):
+        await watcher.seen("exchanged")
+    assert (await stored(engine, id)).state is JobState.READY
+    assert "did not end; it is given back" in caplog.text
+    release.set()
+
+
+async def test_a_thread_that_ends_in_the_last_moment_counts(engine):
+    def work():
+        while not current_job().cancelled:
+            threading.Event().wait(0.005)
+        return "just in time"
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    async with working(engine, task, grace=0.02) as (_, watcher):
+        await watcher.seen("exchanged")
+    assert (await stored(engine, id)).result == '"just in time"'
+
+
+async def test_jobs_that_arrive_after_the_stop_are_given_back_unrun(failing: FailingEngine):
+    ran = []
+
+    async def work():
+        ran.append(True)
+
+    task = StandIn("work", work)
+    async with working(failing, task) as (worker, watcher):
+        failing.open_gate.clear()
+        id = await put(failing, task)
+        while (await stored(failing, id)).state is not JobState.RUNNING:
+            await asyncio.sleep(0)
+        worker.stop()
+        await watcher.seen("stopping")
+        failing.open_gate.set()
+    job = await stored(failing, id)
+    assert (job.state, job.tries, ran) == (JobState.READY, 0, [])
+
+
+async def test_a_worker_whose_engine_never_answers_still_stops(failing: FailingEngine, monkeypatch):
+    monkeypatch.setattr("headgate.worker.shift.LAST_CALL", 0.05)
+    async with working(failing, grace=0.02) as (_, watcher):
+        failing.open_gate.clear()
+        before = watcher.count("idle")
+        await failing.resume("default")
+        await asyncio.sleep(0)
+        assert watcher.count("idle") == before
+
+
+async def test_the_lease_is_renewed_while_a_worker_waits_for_its_jobs(engine):
+    began, finish = asyncio.Event(), asyncio.Event()
+
+    async def work():
+        began.set()
+        await finish.wait()
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    async with working(engine, task, lease=0.3) as (worker, watcher):
+        await began.wait()
+        worker.stop()
+        beats = watcher.count("beat")
+        await watcher.seen("beat", beats + 4)
+        finish.set()
+    assert (await stored(engine, id)).state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_a_worker_that_owns_the_process(engine, number):
+    worker = Worker(engine, {})
+    watcher = Watcher(worker)
+    before = signal.getsignal(number)
+    working = asyncio.create_task(worker.run(signals=True))
+    await watcher.seen("idle")
+    os.kill(os.getpid(), number)
+    await working
+    assert signal.getsignal(number) is before
+
+
+async def test_an_embedded_worker_leaves_signals_alone(engine):
+    before = signal.getsignal(signal.SIGTERM)
+    async with working(engine):
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
+async def test_a_worker_can_be_stopped_from_another_thread(engine):
+    worker = Worker(engine, {})
+    watcher = Watcher(worker)
+    working = asyncio.create_task(worker.run())
+    await watcher.seen("idle")
+    await asyncio.to_thread(worker.stop)
+    await working
+
+
+async def test_cancelling_the_task_of_a_worker_stops_it_without_waiting(engine):
+    began = asyncio.Event()
+
+    async def work():
+        began.set()
+        await asyncio.Event().wait()
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    working = asyncio.create_task(Worker(engine, tasks(task), grace=1000).run())
+    await began.wait()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert (await stored(engine, id)).tries == 0
+    assert await engine.workers() == []
+
+
+async def test_a_worker_runs_once_at_a_time_and_again_afterwards(engine):
+    worker = Worker(engine, {})
+    async with worker:
+        with pytest.raises(HeadgateError, match="running already"):
+            await worker.run()
+    async with worker:
+        assert worker.id

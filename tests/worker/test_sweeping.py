@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import asyncio
+
+from headgate.clock import SECOND
+from headgate.engine.contract import Limit, Worker
+from headgate.job import JobState
+from headgate.keys import Key, canonical
+from tests.worker.stand_in import StandIn, ended, put, working
+
+
+async def nothing():
+    pass
+
+
+async def test_a_delayed_job_is_run_when_its_time_comes(engine):
+    task = StandIn("work", nothing)
+    async with working(engine, task) as (_, watcher):
+        await watcher.seen("idle")
+        id = await put(engine, task, delay=SECOND // 20)
+        (job,) = await ended(engine, id)
+    assert 0 <= job.ended_at - job.due < SECOND
+
+
+async def test_a_due_time_that_comes_nearer_is_not_slept_through(engine):
+    task = StandIn("work", nothing)
+    async with working(engine, task) as (_, watcher):
+        far = await put(engine, task, delay=3600 * SECOND)
+        await watcher.seen("swept")
+        near = await put(engine, task, delay=SECOND // 50)
+        (job,) = await ended(engine, near)
+        assert await engine.states([far]) == [JobState.SCHEDULED]
+    assert job.ended_at - job.due < SECOND
+
+
+async def test_a_rate_lets_its_waiters_go_one_by_one(engine):
+    task = StandIn("work", nothing)
+    await engine.declare([Limit("R", "rate", 50, period=SECOND, burst=1)])
+    uses = canonical([(Key("R", rate=True), 1)])
+    async with working(engine, task):
+        jobs = await ended(engine, *[await put(engine, task, uses=uses) for _ in range(10)])
+    starts = sorted(job.history[0].started_at for job in jobs)
+    assert all(later - earlier >= SECOND // 50 for earlier, later in zip(starts, starts[1:], strict=False))
+
+
+async def test_the_jobs_of_a_dead_worker_are_taken_over(engine):
+    task = StandIn("work", nothing)
+    id = await put(engine, task)
+    await engine.register(Worker("dead", frozenset({"work"}), lease=SECOND // 10))
+    await engine.exchange("dead", (), 1)
+    async with working(engine, task):
+        (job,) = await ended(engine, id)
+    assert [past.outcome for past in job.history] == ["lost", "succeeded"]
+
+
+async def test_an_idle_worker_asks_the_engine_about_twice_a_second_at_most(failing):
+    calls = []
+    inner = failing.exchange, failing.sweep
+
+    async def exchange(*args, **kwargs):
+        calls.append("exchange")
+        return await inner[0](*args, **kwargs)
+
+    async def sweep(*args, **kwargs):
+        calls.append("sweep")
+        return await inner[1](*args, **kwargs)
+
+    failing.exchange, failing.sweep = exchange, sweep
+    async with working(failing, StandIn("work", nothing)) as (_, watcher):
+        await watcher.seen("swept", 3)
+        await asyncio.sleep(0)
+    assert len(calls) <= 9
