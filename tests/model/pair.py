@@ -1,0 +1,100 @@
+"""Two engines that hear the same commands at the same times, and everything they show, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headgate.engine.audit import audit
+from headgate.engine.contract import Engine, Filter, Snapshot
+from headgate.errors import HeadgateError
+from headgate.job import JobState
+from tests.model.vocabulary import IDS, SETTINGS
+from tests.servers import SERVERS
+
+Command = Callable[[Engine], Coroutine[Any, Any, Any]]
+
+
+class Pair:
+    """A reference and a rival."""
+
+    def __init__(self, reference: str, rival: str) -> None:
+        self.names = (reference, rival)
+        self.runner = asyncio.Runner()
+        self.directory = tempfile.TemporaryDirectory()
+        self.servers = [
+            SERVERS[name](Path(self.directory.name) / str(number), SETTINGS)
+            for number, name in enumerate(self.names)
+        ]
+        for server in self.servers:
+            server.directory.mkdir()
+        self.engines: list[Engine] = [self.runner.run(server.engine()) for server in self.servers]
+
+    def close(self) -> None:
+        for server in self.servers:
+            self.runner.run(server.close())
+        self.runner.close()
+        self.directory.cleanup()
+
+    def do(self, command: Command) -> Any:
+        """Give a command to both; what they answer, or refuse with, must be the same."""
+        first, second = (self.runner.run(_answer(command, engine)) for engine in self.engines)
+        assert first == second, f"{self.names[0]} and {self.names[1]} answer differently"
+        return first
+
+    def compare(self, now: int) -> Snapshot:
+        """Everything they show is the same, and the audit finds nothing in either."""
+        for name, engine in zip(self.names, self.engines, strict=True):
+            problems = audit(self.runner.run(engine.snapshot(now=now)))
+            assert problems == [], f"the audit of {name} finds problems"
+        first, second = (self.runner.run(_all_that_shows(engine, now)) for engine in self.engines)
+        for what, shown in first.items():
+            assert shown == second[what], f"{self.names[0]} and {self.names[1]} show other {what}"
+        return self.runner.run(self.engines[0].snapshot(now=now))
+
+
+async def _answer(command: Command, engine: Engine) -> Any:
+    try:
+        return _comparable(await command(engine))
+    except HeadgateError as error:
+        return type(error), str(error)
+
+
+def _comparable(answer: Any) -> Any:
+    """Without what the contract leaves open: the order of cancellations."""
+    if hasattr(answer, "cancelling"):
+        return msgspec.structs.replace(answer, cancelling=tuple(sorted(answer.cancelling)))
+    return answer
+
+
+async def _all_that_shows(engine: Engine, now: int) -> dict[str, Any]:
+    snapshot = await engine.snapshot(now=now)
+    return {
+        "jobs": await engine.get(IDS),
+        "states": await engine.states(IDS),
+        "views": _views(snapshot),
+        "holders": {key: dict(holders) for key, holders in snapshot.holders.items()},
+        "free": dict(snapshot.free),
+        "timers": dict(snapshot.timers),
+        "most": dict(snapshot.most),
+        "registered workers": snapshot.workers,
+        "found jobs": await engine.find(Filter()),
+        "counts": [await engine.count(Filter(states=(state,))) for state in JobState],
+        "limits": await engine.limits(now=now),
+        "queues": await engine.queues(),
+        "workers": await engine.workers(now=now),
+        "keys in use": await engine.keys_in_use("F", now=now),
+        "facts": [await engine.explain(id, now=now) for id in IDS],
+        "ticks": await engine.ticks(["nightly"]),
+    }
+
+
+def _views(snapshot: Snapshot) -> list[Any]:
+    """Arrival numbers may have gaps; only their order counts."""
+    arrived = sorted(snapshot.jobs, key=lambda view: view.order[1])
+    return [msgspec.structs.replace(view, order=(view.order[0], place)) for place, view in enumerate(arrived)]

@@ -1,0 +1,258 @@
+"""A state machine drives two engines with the same commands and compares all that they show after every one.
+
+The default run is short and always the same. `HYPOTHESIS_PROFILE=explore` looks for new cases, for as long as
+`HEADGATE_MODEL_EXAMPLES` and `HEADGATE_MODEL_STEPS` say.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from headgate.clock import SECOND
+from headgate.engine.contract import (
+    Engine,
+    Exchanged,
+    Failed,
+    ImportedJob,
+    Limit,
+    NewJob,
+    Override,
+    Progress,
+    Released,
+    Report,
+    Snapshot,
+    Snoozed,
+    Stopped,
+    Succeeded,
+    Worker,
+)
+from headgate.job import Job, JobState
+from tests.model import vocabulary as words
+from tests.model.admitted import Judge
+from tests.model.pair import Command, Pair
+from tests.servers import SERVERS
+from tests.world import START
+
+REPORTS = ["succeeds", "fails", "retries", "retries at once", "snoozes", "stops", "is released", "progresses"]
+
+
+class TwoEngines(RuleBasedStateMachine):
+    """Commands in any order. `rival` is the engine compared with the memory engine."""
+
+    rival = "memory"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair = Pair("memory", self.rival)
+        self.judge = Judge()
+        self.now = START
+        self.next_due: int | None = None
+        self.tick: int | None = None
+        self.snapshot: Snapshot | None = None
+
+    def teardown(self) -> None:
+        self.pair.close()
+
+    def do(self, command: Command) -> Any:
+        """One command, then the comparison."""
+        answer = self.pair.do(command)
+        self.snapshot = self.pair.compare(self.now)
+        self.judge.keep_running(self.snapshot)
+        return answer
+
+    # ── beginning ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @initialize()
+    def begin(self) -> None:
+        for limit in words.FIRST_LIMITS:
+            self.judge.declared[limit.name] = limit
+        self.do(lambda engine: engine.declare(words.FIRST_LIMITS, now=self.now))
+        for worker in words.WORKERS:
+            self.do(lambda engine, worker=worker: engine.register(worker, now=self.now))
+
+    # ── jobs come ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(jobs=st.lists(words.jobs(), min_size=1, max_size=4))
+    def enqueue(self, jobs: list[NewJob]) -> None:
+        self.do(lambda engine: engine.enqueue(jobs, now=self.now))
+
+    @rule(jobs=st.lists(words.jobs(), min_size=1, max_size=2), limit=words.limits())
+    def enqueue_with_limits(self, jobs: list[NewJob], limit: Limit) -> None:
+        answer = self.do(lambda engine: engine.enqueue(jobs, limits=[limit], now=self.now))
+        if isinstance(answer, list):
+            self.judge.declared[limit.name] = limit
+
+    @rule(data=st.data(), id=words.ids)
+    def take_over(self, data: st.DataObject, id: str) -> None:
+        history = self._stored(id).history if self._stored(id) else ()
+        record = data.draw(words.imports(history, self.now))
+        again = ImportedJob(_named(record.job, id), record.attempts, record.enqueued_at)
+        records = [again, record] if data.draw(st.booleans()) else [again]
+        self.do(lambda engine: engine.import_jobs(records, now=self.now))
+
+    @rule(jobs=st.lists(words.jobs(), max_size=1), fresh=st.booleans())
+    def tick_over(self, jobs: list[NewJob], fresh: bool) -> None:
+        at, seen = self.now, self.tick if fresh else 1
+        if self.do(lambda engine: engine.tick("nightly", seen, at, jobs, now=self.now)) is True:
+            self.tick = at
+
+    # ── work ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(
+        data=st.data(),
+        worker=st.sampled_from(words.WORKER_IDS),
+        want=st.sampled_from([0, 1, 1, 2, 5]),
+        queues=st.sampled_from([None, None, ["x"], ["y", "x"]]),
+    )
+    def exchange(self, data: st.DataObject, worker: str, want: int, queues: list[str] | None) -> None:
+        reports = [
+            _report(data.draw(st.sampled_from(REPORTS)), view.id, view.attempt)
+            for view in (self.snapshot.jobs if self.snapshot else ())
+            if view.state is JobState.RUNNING and view.worker == worker and data.draw(st.booleans())
+        ]
+        self._exchange(worker, reports, want, queues)
+
+    @rule(
+        worker=st.sampled_from(words.WORKER_IDS),
+        id=words.ids,
+        attempt=st.integers(1, 3),
+        kind=st.sampled_from(REPORTS),
+    )
+    def report_anything(self, worker: str, id: str, attempt: int, kind: str) -> None:
+        self._exchange(worker, [_report(kind, id, attempt)], 0, None)
+
+    def _exchange(self, worker: str, reports: list[Report], want: int, queues: list[str] | None) -> None:
+        answer = self.do(lambda engine: engine.exchange(worker, reports, want, queues, now=self.now))
+        if not isinstance(answer, Exchanged):
+            return
+        self.next_due = answer.next_due
+        for attempt in answer.attempts:
+            job = self._stored(attempt.job)
+            assert job is not None
+            self.judge.start(_spec(job), attempt.number, self.now)
+        self.judge.judge([attempt.job for attempt in answer.attempts])
+
+    @rule(worker=st.sampled_from(words.WORKERS))
+    def register(self, worker: Worker) -> None:
+        self.do(lambda engine: engine.register(worker, now=self.now))
+
+    @rule(worker=st.sampled_from(words.WORKER_IDS))
+    def heartbeat(self, worker: str) -> None:
+        self.do(lambda engine: engine.heartbeat(worker, now=self.now))
+
+    @rule(worker=st.sampled_from(words.WORKER_IDS))
+    def retire(self, worker: str) -> None:
+        self.do(lambda engine: engine.retire(worker, now=self.now))
+
+    # ── steering ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(verb=st.sampled_from(["cancel", "cancel", "restart", "expedite", "delete"]), ids=words.some_ids)
+    def steer(self, verb: str, ids: list[str]) -> None:
+        self.do(lambda engine: getattr(engine, verb)(ids, now=self.now))
+
+    @rule(verb=st.sampled_from(["pause", "resume", "resume"]), queue=st.sampled_from(words.QUEUES))
+    def pause(self, verb: str, queue: str) -> None:
+        self.do(lambda engine: getattr(engine, verb)(queue, now=self.now))
+
+    # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(limit=words.limits())
+    def declare(self, limit: Limit) -> None:
+        self.do(lambda engine: engine.declare([limit], now=self.now))
+        self.judge.declared[limit.name] = limit
+
+    @rule(data=st.data())
+    def override(self, data: st.DataObject) -> None:
+        override: Override = data.draw(words.overrides(self.now))
+        if self.do(lambda engine: engine.override(override, now=self.now)) is None:
+            self.judge.overridden[override.name, override.value, override.tenant] = override
+
+    @rule(scope=words.scopes())
+    def clear(self, scope: tuple[str, str | None, str | None]) -> None:
+        self.do(lambda engine: engine.clear_override(*scope, now=self.now))
+        self.judge.overridden.pop(scope, None)
+
+    @rule(key=st.sampled_from(words.FLOATING), number=st.integers(0, 3))
+    def compute(self, key: str, number: int) -> None:
+        self.do(lambda engine: engine.compute(key, number, now=self.now))
+        self.judge.computed[key] = number
+
+    # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @rule(pause=words.microseconds)
+    def time_passes(self, pause: int) -> None:
+        self.now += pause
+        self.snapshot = self.pair.compare(self.now)
+
+    @rule(pause=words.microseconds)
+    def sweep(self, pause: int) -> None:
+        self.now += pause
+        self.next_due = self.do(lambda engine: engine.sweep(now=self.now)).next_due
+        self.judge.forget(self.now)
+
+    @precondition(lambda self: self.next_due is not None)
+    @rule()
+    def sleep_until_due(self) -> None:
+        assert self.next_due is not None
+        self.now = max(self.now, min(self.next_due, self.now + 60 * SECOND))
+        self.sweep(0)
+
+    def _stored(self, id: str) -> Job | None:
+        async def ask(engine: Engine) -> list[Job | None]:
+            return await engine.get([id])
+
+        return self.pair.runner.run(ask(self.pair.engines[0]))[0]
+
+
+def _report(kind: str, id: str, attempt: int) -> Report:
+    match kind:
+        case "succeeds":
+            return Succeeded(id, attempt, '"done"')
+        case "fails":
+            return Failed(id, attempt, "boom")
+        case "retries":
+            return Failed(id, attempt, "boom", SECOND)
+        case "retries at once":
+            return Failed(id, attempt, "boom", 0)
+        case "snoozes":
+            return Snoozed(id, attempt, 2 * SECOND)
+        case "stops":
+            return Stopped(id, attempt, "stopped")
+        case "is released":
+            return Released(id, attempt)
+        case _:
+            return Progress(id, attempt, "0.5")
+
+
+def _named(job: NewJob, id: str) -> NewJob:
+    return NewJob(**{**{name: getattr(job, name) for name in job.__struct_fields__}, "id": id})
+
+
+def _spec(job: Job) -> NewJob:
+    return NewJob(id=job.id, task=job.task, queue=job.queue, tenant=job.tenant, uses=job.uses)
+
+
+_EXPLORING = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
+_SETTINGS = settings(
+    max_examples=int(os.environ.get("HEADGATE_MODEL_EXAMPLES", "1000" if _EXPLORING else "60")),
+    stateful_step_count=int(os.environ.get("HEADGATE_MODEL_STEPS", "60" if _EXPLORING else "40")),
+    derandomize=not _EXPLORING,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.timeout(0 if _EXPLORING else 120)
+@pytest.mark.parametrize("rival", sorted(SERVERS))
+def test_both_engines_show_the_same_after_every_command(rival: str) -> None:
+    machine = type(f"Memory_and_{rival}", (TwoEngines,), {"rival": rival})
+    case = machine.TestCase
+    case.settings = _SETTINGS
+    case().runTest()
