@@ -1,0 +1,80 @@
+"""Retry policies: how long to wait, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.clock import SECOND
+from headgate.errors import ConfigError
+from headgate.retry import LOST_ONLY, Retry, RetryPolicy
+
+
+def test_an_exponential_back_off_doubles_up_to_its_largest_delay() -> None:
+    policy = RetryPolicy(10, SECOND, 2.0, 10 * SECOND)
+    assert [policy.wait(tries) // SECOND for tries in range(1, 7)] == [1, 2, 4, 8, 10, 10]
+
+
+def test_a_back_off_of_one_keeps_the_delay() -> None:
+    policy = RetryPolicy(10, 3 * SECOND, 1.0)
+    assert {policy.wait(tries) for tries in range(1, 50)} == {3 * SECOND}
+
+
+def test_no_delay_stays_none() -> None:
+    assert RetryPolicy(5, 0, 1000.0).wait(5) == 0
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**12), st.floats(1, 1000), st.integers(0, 10**12))
+def test_any_number_of_tries_has_a_delay_within_its_bounds(
+    tries: int, delay: int, backoff: float, max_delay: int
+) -> None:
+    wait = RetryPolicy(3, delay, backoff, max_delay).wait(tries)
+    assert 0 <= wait <= max_delay or wait == 0
+
+
+@given(st.floats(0, 1), st.integers(1, 20))
+def test_jitter_spreads_by_its_fraction_and_no_more(jitter: float, tries: int) -> None:
+    policy = RetryPolicy(3, SECOND, 2.0, 60 * SECOND, jitter)
+    base = policy.wait(tries)
+    assert base * (1 - jitter) - 1 <= policy.wait_with_jitter(tries) <= base * (1 + jitter) + 1
+
+
+def test_a_declaration_becomes_a_policy_in_microseconds() -> None:
+    retry = Retry(attempts=5, delay=timedelta(seconds=2), backoff=3, max_delay=60, jitter=0.5, on=OSError)
+    assert retry.policy == RetryPolicy(5, 2 * SECOND, 3.0, 60 * SECOND, 0.5)
+    assert retry.covers(FileNotFoundError())
+    assert not retry.covers(ValueError())
+
+
+def test_the_default_retries_nothing_but_lost_attempts() -> None:
+    assert not LOST_ONLY.covers(Exception())
+    assert LOST_ONLY.policy.attempts == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 0},
+        {"attempts": -1},
+        {"attempts": 1.5},
+        {"attempts": True},
+        {"delay": -1},
+        {"delay": "1"},
+        {"delay": float("nan")},
+        {"backoff": 0.5},
+        {"backoff": "2"},
+        {"max_delay": -1},
+        {"jitter": 2},
+        {"jitter": -0.1},
+        {"on": 5},
+        {"on": (ValueError, "x")},
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_with_its_name(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        Retry(**wrong)
