@@ -229,13 +229,13 @@ class Admission(Generic[J]):
         return True
 
     def _admits(self, job: J, use: Use) -> bool:
-        return self.free(use.key) + self.ledger.holds(use.key, job) >= use.units
+        free = self.free(use.key)
+        return free >= use.units or free + self.ledger.holds(use.key, job) >= use.units
 
     def _take(self, job: J, use: Use) -> None:
-        rule = self.ledger.rule(use.key)
-        if isinstance(rule, Cap):
+        if not is_rate(use.key):
             self.ledger.take(use.key, job, reserved=False)
-        elif rule.limit is not None:
+        elif isinstance(rule := self.ledger.rule(use.key), Pace) and rule.limit is not None:
             self.ledger.spend(use.key, rule, use.units)
 
     def _refuse(self, job: J, refused: Use, uses: Sequence[Use]) -> None:

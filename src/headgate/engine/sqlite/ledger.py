@@ -51,6 +51,8 @@ class SqliteLedger:
         self._parked: list[tuple[int, str, int, int]] = []
         self._aside: list[int] = []
         self._stale: set[str] = set()
+        self._pending = False
+        self._reserving = min(settings.patience, 1)
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,12 +123,14 @@ class SqliteLedger:
         if not self.holds(key, job):
             self._held[key] = self.held(key) + 1
         self._takes.append((key, job.seq, int(reserved)))
+        self._pending = True
 
     def spend(self, key: str, pace: Pace, units: int) -> None:
         meter = self.meter(key)
         meter.spend(pace, units, self.now)
         if isinstance(meter, Bucket):
             self._spent[key] = meter
+            self._pending = True
         else:
             self.execute(sql("forget_starts"), (key, self.now - pace.period))
             self.execute(sql("put_start"), (key, self.now, units))
@@ -154,6 +158,7 @@ class SqliteLedger:
         assert isinstance(job, Candidate)
         self.take_offer_back(job)
         self._starts.append(job.seq)
+        self._pending = True
         self.started.append(job.attempt(self.now))
         self.readied.pop(job.id, None)
 
@@ -167,6 +172,7 @@ class SqliteLedger:
             self.save(job)
         else:
             self._ready.append((job.seq, offered_by, units))
+            self._pending = True
         if waited_on is not None:
             self.leave_line(waited_on, job.queue)
 
@@ -179,6 +185,7 @@ class SqliteLedger:
             self.save(job)
         else:
             self._parked.append((job.seq, on.key, on.units, refusals))
+            self._pending = True
         self._stale.add(on.key)
         self._waited[on.key, job.queue] = True
 
@@ -190,6 +197,7 @@ class SqliteLedger:
     def set_aside(self, job: Row) -> None:
         self.take_offer_back(job)
         self._aside.append(job.seq)
+        self._pending = True
 
     def arm(self, key: str, at: int | None) -> None:
         if at is None:
@@ -202,14 +210,19 @@ class SqliteLedger:
     def add(self, job: Stored) -> None:
         """A new job: inserted in whatever state it has when the step writes."""
         self._new.append(job)
+        self._pending = True
 
     def save(self, job: Stored) -> None:
         """A job whose fields have changed."""
         if job.seq:
             self._changed[job.seq] = job
+            self._pending = True
 
     def flush(self) -> None:
         """Write what was decided so far."""
+        if not self._pending:
+            return
+        self._pending = False
         if self._changed:  # before the new ones: a replaced job frees its unique key
             self.executemany(sql("save_job"), [saved(job) for job in self._changed.values()])
             self._changed.clear()
@@ -258,7 +271,7 @@ class SqliteLedger:
 
     def _may_reserve(self, job: Row) -> bool:
         """Only jobs that were refused often enough can hold anything while they wait."""
-        return job.refusals is not None and job.refusals >= min(self.settings.patience, 1)
+        return job.refusals is not None and job.refusals >= self._reserving
 
     def _reservations(self, job: Row) -> list[str]:
         if self._takes:
