@@ -26,7 +26,7 @@ BATCH = 500
 class ImportAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An attempt that has ended elsewhere. Times are datetimes with a zone, or ISO 8601 text."""
 
-    outcome: Literal["succeeded", "failed", "cancelled", "lost"]
+    outcome: Literal["succeeded", "failed", "cancelled"]
     started_at: datetime
     ended_at: datetime
     error: str | None = None
@@ -125,7 +125,7 @@ def _history(attempts: Sequence[ImportAttempt]) -> tuple[PastAttempt, ...]:
     """Numbered from 1, each ended, all but the last failed."""
     past = tuple(_past(attempt, number) for number, attempt in enumerate(attempts, 1))
     for attempt in past[:-1]:
-        if attempt.outcome not in ("failed", "lost"):
+        if attempt.outcome != "failed":
             raise ConfigError(f"attempt {attempt.number} is {attempt.outcome}, but another one follows it")
     return past
 

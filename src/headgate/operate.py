@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 
 from headgate.clock import duration_us, instant_us
-from headgate.engine.contract import Engine, Filter, Override, QueueStatus, Verdict
+from headgate.engine.contract import Engine, Override, QueueStatus, Verdict
 from headgate.errors import ConfigError
 from headgate.explain import Explanation
+from headgate.filtering import JobFilter, engine_filter
 from headgate.handle import ALLOWED, JobHandle, not_found, refusal
 from headgate.hub import Hub
 from headgate.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
 from headgate.job import ENDED, PENDING, JobState
-from headgate.keys import Key, check_text, parse
+from headgate.keys import check_text, parse
 from headgate.limits import check_max
 from headgate.portal import Portal, twin
 
 BATCH = 500
 
 Verb = Literal["cancel", "restart", "expedite", "delete"]
-States = JobState | str | Iterable[JobState | str]
 Which = str | JobHandle[Any] | Iterable[str | JobHandle[Any]]
 
-_FITTING: dict[Verb, frozenset[JobState]] = {
+FITTING: dict[Verb, frozenset[JobState]] = {
     "cancel": PENDING | {JobState.RUNNING},
     "restart": frozenset({JobState.FAILED, JobState.CANCELLED}),
     "expedite": frozenset({JobState.SCHEDULED}),
@@ -78,39 +78,20 @@ class Operations:
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def jobs(
-        self,
-        *,
-        state: States | None = None,
-        queue: str | None = None,
-        task: str | None = None,
-        tenant: str | None = None,
-        limit: str | None = None,
-        unique: str | None = None,
-        ids: Sequence[str] | None = None,
-        size: int = 100,
-        after: str | None = None,
+        self, *, size: int = 100, after: str | None = None, **filter: Unpack[JobFilter]
     ) -> list[JobInfo]:
         """Jobs that match, newest first, at most `size`; `after` the id of the last one of the previous page.
 
-        `limit` is a key as text (`customer=42`): the jobs that wait on it.
+        Filters are state, queue, task, tenant, limit, unique and ids; see `headgate.filtering.JobFilter`.
         """
         engine = await self._hub.engine()
-        wanted = await self._filter(engine, state, queue, task, tenant, limit, unique, ids)
+        wanted = await engine_filter(self._hub, engine, filter)
         return [job_info(job) for job in await engine.find(wanted, limit=size, after=after)]
 
-    async def count(
-        self,
-        *,
-        state: States | None = None,
-        queue: str | None = None,
-        task: str | None = None,
-        tenant: str | None = None,
-        limit: str | None = None,
-        unique: str | None = None,
-    ) -> int:
+    async def count(self, **filter: Unpack[JobFilter]) -> int:
         """How many jobs match."""
         engine = await self._hub.engine()
-        return await engine.count(await self._filter(engine, state, queue, task, tenant, limit, unique, None))
+        return await engine.count(await engine_filter(self._hub, engine, filter))
 
     async def limits(self, name: str | None = None) -> list[LimitInfo]:
         """Each limit, followed by its keys that are held, waited for, overridden or computed."""
@@ -172,23 +153,23 @@ class Operations:
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def cancel(self, which: Which | None = None, **filter: Any) -> Changed:
+    async def cancel(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
         """End jobs: an id, several, or all that match a filter as in `jobs()`. A single id that refuses raises."""
         return await self._steer("cancel", which, filter)
 
-    async def restart(self, which: Which | None = None, **filter: Any) -> Changed:
+    async def restart(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
         """Run failed or cancelled jobs again: an id, several, or a filter."""
         return await self._steer("restart", which, filter)
 
-    async def expedite(self, which: Which | None = None, **filter: Any) -> Changed:
+    async def expedite(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
         """Make scheduled jobs due now: an id, several, or a filter."""
         return await self._steer("expedite", which, filter)
 
-    async def delete(self, which: Which | None = None, **filter: Any) -> Changed:
+    async def delete(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
         """Remove ended jobs: an id, several, or a filter."""
         return await self._steer("delete", which, filter)
 
-    async def _steer(self, verb: Verb, which: Which | None, filter: dict[str, Any]) -> Changed:
+    async def _steer(self, verb: Verb, which: Which | None, filter: JobFilter) -> Changed:
         if (which is None) == (not filter):
             raise ConfigError(
                 f"{verb}() takes either ids or a filter such as queue='email', and one of them it needs"
@@ -203,42 +184,18 @@ class Operations:
             return Changed(1)
         return await _each(engine, verb, _batches([_id(one) for one in which]))
 
-    async def _pages(self, engine: Engine, verb: Verb, filter: dict[str, Any]) -> AsyncIterator[list[str]]:
+    async def _pages(self, engine: Engine, verb: Verb, filter: JobFilter) -> AsyncIterator[list[str]]:
         """The ids that match, page by page. Deleted jobs leave the first page; the others are passed over."""
-        wanted = await self._filter(engine, **_FILTER | filter)
-        asked = frozenset(wanted.states) if wanted.states else _FITTING[verb]
-        if not asked & _FITTING[verb]:
+        wanted = await engine_filter(self._hub, engine, filter)
+        asked = frozenset(wanted.states) if wanted.states else FITTING[verb]
+        if not asked & FITTING[verb]:
             names = ", ".join(sorted(asked))
             raise ConfigError(f"cannot {verb} jobs that are {names}; they must be {ALLOWED[verb]}")
-        wanted = msgspec.structs.replace(wanted, states=tuple(sorted(asked & _FITTING[verb])))
+        wanted = msgspec.structs.replace(wanted, states=tuple(sorted(asked & FITTING[verb])))
         after: str | None = None
         while page := await engine.find(wanted, limit=BATCH, after=after):
             yield [job.id for job in page]
             after = None if verb == "delete" else page[-1].id
-
-    async def _filter(
-        self,
-        engine: Engine,
-        state: States | None,
-        queue: str | None,
-        task: str | None,
-        tenant: str | None,
-        limit: str | None,
-        unique: str | None,
-        ids: Sequence[str] | None,
-    ) -> Filter:
-        waiting_on = None if limit is None else await self._key(engine, limit, tenant)
-        listed = None if ids is None else tuple(ids)
-        return Filter(_states(state), queue, task, tenant, waiting_on, listed, unique)
-
-    async def _key(self, engine: Engine, text: str, tenant: str | None) -> str:
-        """The ident of a key given as text; its kind is known here or asked of the store."""
-        name, value = parse(text)
-        kind = self._hub.limits.kind(name)
-        if kind is None:
-            known = await engine.limits(name)
-            kind = known[0].kind if known else "concurrency"
-        return Key(name, value, tenant or "", kind == "rate").ident
 
     job_sync = twin(job)
     jobs_sync = twin(jobs)
@@ -258,9 +215,6 @@ class Operations:
     delete_sync = twin(delete)
 
 
-_FILTER: dict[str, Any] = dict.fromkeys(("state", "queue", "task", "tenant", "limit", "unique", "ids"))
-
-
 async def _each(engine: Engine, verb: Verb, batches: AsyncIterator[list[str]]) -> Changed:
     done, refused = 0, list[Verdict]()
     async for ids in batches:
@@ -277,15 +231,6 @@ async def _batches(ids: list[str]) -> AsyncIterator[list[str]]:
 
 def _id(which: str | JobHandle[Any]) -> str:
     return which.id if isinstance(which, JobHandle) else check_text(which, "job id")
-
-
-def _states(given: States | None) -> tuple[JobState, ...] | None:
-    if given is None:
-        return None
-    try:
-        return tuple(JobState(one) for one in ([given] if isinstance(given, str) else given))
-    except ValueError:
-        raise ConfigError(f"state={given!r}: the states are {', '.join(JobState)}") from None
 
 
 def _until(until: datetime | timedelta | None, now: int) -> int | None:

@@ -1,0 +1,260 @@
+"""Limits in every place where they may stand, seen from the app."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import pytest
+
+from headgate import App, ConcurrencyLimit, ConfigError, FloatingLimit, RateLimit
+from headgate.testing import Clock
+
+
+async def needs(job: Any) -> tuple[str, ...]:
+    return (await job.info()).limits
+
+
+async def test_a_limit_on_a_parameter_lets_one_job_per_value_through(app: App):
+    @app.task
+    async def sync(customer: Annotated[int, ConcurrencyLimit(1)]) -> None: ...
+
+    first, second, other = [await sync.enqueue(n) for n in (1, 1, 2)]
+    assert [await job.status() for job in (first, second, other)] == ["ready", "waiting", "ready"]
+    assert await needs(second) == ("sync.customer=1",)
+    assert "waits on sync.customer=1" in str(await second.explain())
+    await app.run_until_idle()
+    assert await second.status() == "succeeded"
+
+
+async def test_a_default_parameter_declares_a_limit_and_is_no_argument(app: App):
+    seen: list[Any] = []
+
+    @app.task
+    async def backup(
+        db: str, cap: ConcurrencyLimit = ConcurrencyLimit("db", max_concurrent=3, scope="backups")
+    ) -> None:
+        seen.append((db, cap.max_concurrent))
+
+    job = await backup.enqueue("main")
+    assert await needs(job) == ("backups=main",)
+    assert (await job.info()).args == {"db": "main"}
+    await app.run_until_idle()
+    assert seen == [("main", 3)]
+
+
+async def test_a_default_parameter_without_key_is_named_after_itself(app: App):
+    @app.task
+    async def backup(db: str, cap: ConcurrencyLimit = ConcurrencyLimit(3)) -> None: ...
+
+    assert await needs(await backup.enqueue("x")) == ("backup.cap",)
+
+
+async def test_several_limits_stand_in_canonical_order(app: App):
+    @app.task(limits=[RateLimit(100, per=60), ConcurrencyLimit("b", "a", max_concurrent=2, scope="zz")])
+    async def work(a: Annotated[int, ConcurrencyLimit(1)], b: str) -> None: ...
+
+    job = await work.options(limits=[ConcurrencyLimit(5, scope="user", key="123")]).enqueue(1, "x")
+    assert await needs(job) == ("user=123", "work.a=1", "zz=x:1", "work")
+
+
+async def test_two_unnamed_limits_of_two_kinds_on_one_parameter_need_a_scope(app: App):
+    with pytest.raises(ConfigError, match="give one of them another scope="):
+
+        @app.task
+        async def work(a: Annotated[int, ConcurrencyLimit(1), RateLimit(5, per=1)]) -> None: ...
+
+    assert "work" not in app.tasks
+
+
+async def test_caps_of_tasks_and_queues_are_limits_and_not_in_the_job(app: App):
+    app.queue("email", max_concurrent=1)
+
+    @app.task(queue="email", max_concurrent=5)
+    async def send() -> None: ...
+
+    first, second = await send.enqueue(), await send.enqueue()
+    assert await needs(first) == ()
+    assert await second.status() == "waiting"
+    assert {(limit.name, limit.max) for limit in await app.limits()} == {("queue:email", 1), ("task:send", 5)}
+
+
+async def test_a_name_declared_with_two_values_is_refused(app: App):
+    @app.task
+    async def one(a: Annotated[int, ConcurrencyLimit(1, scope="s")]) -> None: ...
+
+    with pytest.raises(ConfigError, match="different values"):
+
+        @app.task
+        async def two(a: Annotated[int, ConcurrencyLimit(2, scope="s")]) -> None: ...
+
+    with pytest.raises(ConfigError, match="different values"):
+        one.options(limits=[ConcurrencyLimit(3, scope="s", key="x")])
+
+
+async def test_two_tasks_may_share_a_scope(app: App):
+    @app.task
+    async def one(a: Annotated[int, ConcurrencyLimit(1, scope="s")]) -> None: ...
+
+    @app.task
+    async def two(b: Annotated[int, ConcurrencyLimit(1, scope="s")]) -> None: ...
+
+    assert await (await one.enqueue(1)).status() == "ready"
+    assert await (await two.enqueue(1)).status() == "waiting"
+
+
+async def test_more_than_16_limits_are_refused(app: App):
+    many = [ConcurrencyLimit(1, scope=f"s{n}") for n in range(17)]
+    with pytest.raises(ConfigError, match="17 limits"):
+
+        @app.task(limits=many)
+        async def work() -> None: ...
+
+    @app.task(limits=many[:16])
+    async def most() -> None: ...
+
+    await most.enqueue()
+    with pytest.raises(ConfigError, match="would have 17 limits; at most 16"):
+        await most.options(limits=[many[16]]).enqueue()
+
+
+async def test_tenants_have_their_own_keys_unless_a_limit_is_shared(app: App):
+    @app.task
+    async def own(a: Annotated[int, ConcurrencyLimit(1)]) -> None: ...
+
+    @app.task
+    async def shared(a: Annotated[int, ConcurrencyLimit(1, shared=True)]) -> None: ...
+
+    async def states(task: Any) -> list[str]:
+        jobs = [await task.options(tenant=name).enqueue(1) for name in ("acme", "zeta")]
+        return [await job.status() for job in jobs]
+
+    assert await states(own) == ["ready", "ready"]
+    assert await states(shared) == ["ready", "waiting"]
+
+
+async def test_a_rate_spends_what_an_argument_says(app: App, clock: Clock):
+    @app.task
+    async def call(
+        tokens: int, rate: RateLimit = RateLimit(10, per=10, cost="tokens", scope="llm")
+    ) -> None: ...
+
+    with pytest.raises(ConfigError, match="above its burst of 10"):
+        await call.enqueue(11)
+    await call.enqueue(8)
+    second = await call.enqueue(5)
+    await app.run_until_idle()
+    assert await second.status() == "waiting"
+    told = await second.explain()
+    assert told.earliest is not None
+    clock.advance(told.earliest - clock.now())
+    await app.run_until_idle()
+    assert await second.status() == "succeeded"
+
+
+async def test_a_floating_limit_is_computed(app: App):
+    @app.floating_limit("llm", default=1, every=30, metadata={"tier": 2})
+    async def capacity(limit: Any) -> int:
+        return limit.metadata["tier"] * 2
+
+    @app.task
+    async def ask(account: Annotated[str, FloatingLimit("llm")]) -> None: ...
+
+    jobs = [await ask.enqueue("x") for _ in range(5)]
+    assert await needs(jobs[0]) == ("llm=x",)
+    await app.run_until_idle()
+    assert [await job.status() for job in jobs] == ["succeeded"] * 5
+    assert next(limit for limit in await app.limits("llm") if limit.key == "llm=x").max == 4
+
+
+async def test_a_floating_limit_that_nobody_registered_is_refused_when_used(app: App):
+    @app.task
+    async def ask(account: Annotated[str, FloatingLimit("nobody")]) -> None: ...
+
+    with pytest.raises(ConfigError, match="'nobody' is not declared"):
+        await ask.enqueue("x")
+    assert await app.count() == 0
+
+
+def test_a_floating_limit_is_registered_once(app: App):
+    app.floating_limit("llm", default=1)(print)
+    with pytest.raises(ConfigError, match="already"):
+        app.floating_limit("llm", default=1)(print)
+
+
+async def test_limits_of_single_jobs_follow_the_newest_word(app: App):
+    @app.task
+    async def work() -> None: ...
+
+    async def enqueue(most: int) -> str:
+        limit = ConcurrencyLimit(most, scope="user", key="7")
+        return await (await work.options(limits=[limit]).enqueue()).status()
+
+    assert [await enqueue(1), await enqueue(1), await enqueue(3)] == ["ready", "waiting", "ready"]
+    assert [limit.max for limit in await app.limits("user") if limit.key == "user"] == [3]
+    assert await enqueue(1) == "waiting"
+    assert [limit.max for limit in await app.limits("user") if limit.key == "user"] == [1]
+
+
+async def test_keys_of_any_characters_are_kept_apart(app: App):
+    @app.task
+    async def work(key: Annotated[str, ConcurrencyLimit(1)]) -> None: ...
+
+    texts = ["", " ", "=", "a=b", "a:b", "a\nb", "'", '"', "🎈", "\\", "%", "{x}", "c0:", "null"]
+    jobs = [await work.enqueue(text) for text in texts]
+    assert [await job.status() for job in jobs] == ["ready"] * len(texts)
+    assert [(await needs(job))[0] for job in jobs] == [f"work.key={text}" for text in texts]
+
+
+async def test_an_operator_overrides_a_key_at_once_and_takes_it_back(app: App, clock: Clock):
+    @app.task
+    async def sync(customer: Annotated[int, ConcurrencyLimit(1)]) -> None: ...
+
+    jobs = [await sync.enqueue(42) for _ in range(3)]
+    await app.set_limit("sync.customer=42", 2, by="ops", why="catching up", until=timedelta(hours=1))
+    assert [await job.status() for job in jobs] == ["ready", "ready", "waiting"]
+    status = next(limit for limit in await app.limits("sync.customer") if limit.key == "sync.customer=42")
+    assert (status.max, status.declared, status.waiting) == (2, 1, 1)
+    assert status.override is not None
+    assert (status.override.by, status.override.why) == ("ops", "catching up")
+    assert status.override.at == clock.now()
+    assert status.override.until == clock.now() + timedelta(hours=1)
+    assert await app.clear_limit("sync.customer=42")
+    assert not await app.clear_limit("sync.customer=42")
+
+
+async def test_an_operator_closes_and_lifts_a_limit(app: App):
+    @app.task
+    async def sync(customer: Annotated[int, ConcurrencyLimit(1)]) -> None: ...
+
+    await app.open()
+    await app.set_limit("sync.customer", 0, by="ops")
+    job = await sync.enqueue(1)
+    assert "it is closed (a limit of 0, set by ops)" in str(await job.explain())
+    await app.set_limit("sync.customer", None)
+    assert await job.status() == "ready"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "options", "message"),
+    [
+        ("nobody", 1, {}, "no limit is named 'nobody'"),
+        ("", 1, {}, "non-empty"),
+        ("task:x", -1, {}, "from 0"),
+        ("task:x", True, {}, "whole number"),
+        ("task:x", 1, {"until": datetime(2026, 1, 1)}, "no time zone"),
+        ("task:x", 1, {"tenant": ""}, "tenant"),
+    ],
+)
+async def test_an_override_that_cannot_work_is_refused(
+    app: App, key: str, value: Any, options: Any, message: str
+):
+    with pytest.raises(ConfigError, match=message):
+        await app.set_limit(key, value, **options)
+
+
+async def test_an_override_may_end_at_a_given_time(app: App):
+    await app.set_limit("task:x", 3, until=datetime(2030, 1, 1, tzinfo=UTC))
+    (status,) = await app.limits("task:x")
+    assert status.override is not None
+    assert status.override.until == datetime(2030, 1, 1, tzinfo=UTC)

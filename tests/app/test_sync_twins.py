@@ -1,0 +1,105 @@
+"""The same surface for code that cannot await."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+
+import pytest
+
+from headgate import App, JobHandle, Task
+from headgate.task import TaskWithOptions
+
+
+@pytest.fixture
+def double(app: App) -> Task[[int], int]:
+    @app.task
+    def double(n: int) -> int:
+        return n * 2
+
+    return double
+
+
+def test_everything_works_without_a_loop(app: App, double: Task[[int], int]):
+    job = double.enqueue_sync(2)
+    later = double.options(delay=60).enqueue_sync(3)
+    assert job.status_sync() == "ready"
+    assert "scheduled" in str(later.explain_sync())
+    assert app.run_until_idle_sync() == 1
+    assert job.result_sync(timeout=5) == 4
+    assert later.expedite_sync() == "ready"
+    assert app.cancel_sync(later).done == 1
+    assert later.restart_sync() == "ready"
+    assert [info.id for info in app.jobs_sync(state="ready")] == [later.id]
+    assert app.pause_sync("default")
+    assert app.resume_sync("default")
+    assert app.enqueue_sync(double.job(5)).info_sync().args == {"n": 5}
+    assert len(app.enqueue_many_sync(double.job(n) for n in range(10))) == 10
+    assert app.count_sync(state="ready") == 12
+    assert app.audit_sync().ok
+
+
+async def test_everything_works_in_the_thread_of_a_running_loop(app: App, double: Task[[int], int]):
+    job = double.enqueue_sync(2)
+    assert await app.run_until_idle() == 1
+    assert job.result_sync() == 4
+    assert await job.result() == 4
+
+
+def test_one_app_serves_many_loops_and_threads(app: App, double: Task[[int], int]):
+    ids: list[str] = []
+
+    def work() -> None:
+        ids.append(asyncio.run(double.enqueue(1)).id)
+        ids.append(double.enqueue_sync(1).id)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert app.count_sync() == len(set(ids)) == 16
+    assert app.run_until_idle_sync() == 16
+
+
+def test_a_task_may_enqueue_from_its_thread(app: App, double: Task[[int], int]):
+    @app.task
+    def parent() -> str:
+        return double.enqueue_sync(7).id
+
+    job = parent.enqueue_sync()
+    assert app.run_until_idle_sync() == 2
+    assert app.handle(job.result_sync()).result_sync() == 14
+
+
+def test_an_app_is_a_context_manager_without_a_loop():
+    with App("memory://") as app:
+        assert app.limits_sync() == []
+    assert not [
+        thread for thread in threading.enumerate() if thread.name == "headgate-portal" and thread.is_alive()
+    ]
+
+
+async def test_an_app_is_a_context_manager_in_a_loop():
+    async with App("memory://") as app:
+        assert app.limits_sync() == []
+
+
+def test_closing_twice_is_harmless_and_the_next_use_opens_again(app: App, double: Task[[int], int]):
+    double.enqueue_sync(1)
+    app.close_sync()
+    app.close_sync()
+    assert double.enqueue_sync(1).status_sync() == "ready"
+
+
+@pytest.mark.parametrize("kind", [App, Task, TaskWithOptions, JobHandle])
+def test_every_awaitable_method_has_a_twin(kind: type):
+    methods = [
+        name
+        for name, value in inspect.getmembers(kind, inspect.iscoroutinefunction)
+        if not name.startswith("_") and not name.endswith("_sync") and name != "send"
+    ]
+    assert methods
+    for name in methods:
+        assert callable(getattr(kind, f"{name}_sync")), name

@@ -1,0 +1,106 @@
+"""Waiting for many jobs with few questions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from headgate.engine.contract import Settings, Succeeded, Worker
+from headgate.engine.memory import MemoryEngine
+from headgate.errors import EngineUnavailable
+from headgate.job import Job, JobState, NewJob
+from headgate.results import Results
+
+
+class Counting(MemoryEngine):
+    """Counts how often it is asked, and tells when."""
+
+    def __init__(self) -> None:
+        super().__init__(Settings())
+        self.asked: list[int] = []
+        self.fetched = 0
+        self.was_asked = asyncio.Event()
+        self.broken = False
+
+    async def states(self, ids: object) -> list[JobState | None]:
+        if self.broken:
+            raise EngineUnavailable("gone")
+        found = await super().states(ids)  # pyright: ignore[reportArgumentType]
+        self.asked.append(len(found))
+        self.was_asked.set()
+        return found
+
+    async def get(self, ids: object) -> list[Job | None]:
+        self.fetched += 1
+        return await super().get(ids)  # pyright: ignore[reportArgumentType]
+
+
+async def finish(engine: MemoryEngine, ids: list[str]) -> None:
+    await engine.register(Worker("w", frozenset({"t"})))
+    attempts = (await engine.exchange("w", (), len(ids))).attempts
+    await engine.exchange("w", [Succeeded(one.job, one.number) for one in attempts], 0)
+
+
+@pytest.fixture
+def engine() -> Counting:
+    return Counting()
+
+
+async def test_a_hundred_waiters_share_one_question(engine: Counting):
+    ids = [f"j{n}" for n in range(100)]
+    await engine.enqueue([NewJob(id, "t") for id in ids])
+    results = Results(engine)
+    waiting = [asyncio.create_task(results.ended(id)) for id in ids]
+    await engine.was_asked.wait()
+    assert engine.asked == [100]
+    await finish(engine, ids)
+    ended = await asyncio.gather(*waiting)
+    assert [job.state for job in ended if job] == ["succeeded"] * 100
+    assert engine.fetched == 1
+
+
+async def test_two_waiters_of_one_job_are_both_told(engine: Counting):
+    await engine.enqueue([NewJob("j", "t")])
+    results = Results(engine)
+    waiting = [asyncio.create_task(results.ended("j")) for _ in range(2)]
+    await engine.was_asked.wait()
+    await finish(engine, ["j"])
+    assert len({job.id for job in await asyncio.gather(*waiting) if job}) == 1
+
+
+async def test_an_unknown_job_has_no_result(engine: Counting):
+    assert await Results(engine).ended("nobody") is None
+
+
+async def test_a_waiter_that_gives_up_leaves_nothing_behind(engine: Counting):
+    await engine.enqueue([NewJob("j", "t")])
+    results = Results(engine)
+    waiter = asyncio.create_task(results.ended("j"))
+    await engine.was_asked.wait()
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    assert not engine._on_ended
+
+
+async def test_a_store_that_cannot_be_asked_is_reported_to_who_waits(engine: Counting):
+    engine.broken = True
+    with pytest.raises(EngineUnavailable):
+        await Results(engine).ended("j")
+
+
+def test_each_loop_has_its_own_watcher(engine: Counting):
+    results = Results(engine)
+    asyncio.run(engine.enqueue([NewJob("j", "t")]))
+
+    async def wait() -> Job | None:
+        waiter = asyncio.create_task(results.ended("j"))
+        await asyncio.sleep(0)
+        await finish(engine, ["j"])
+        return await waiter
+
+    first, second = asyncio.run(wait()), asyncio.run(results.ended("j"))
+    assert first is not None
+    assert first == second
