@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,15 +38,13 @@ from headgate.engine.contract import (
 from headgate.engine.rulebook import may_be_overridden
 from headgate.engine.sqlite import reading
 from headgate.engine.sqlite.claiming import ReadyJobs
-from headgate.engine.sqlite.connection import Connection, Synchronous, check_library, connect, translated
-from headgate.engine.sqlite.lane import Lane
+from headgate.engine.sqlite.connection import Synchronous, connect, translated
+from headgate.engine.sqlite.file import File, Work
 from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rows import to_json
-from headgate.engine.sqlite.rules import Rules
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.sweeping import next_due, nothing_due, sweep
-from headgate.engine.sqlite.waking import Watchers
 from headgate.engine.stored import Stored
 from headgate.errors import ConfigError, LeaseLost
 from headgate.job import ENDED, PENDING, Job, JobState, NewJob
@@ -70,106 +70,48 @@ class SqliteEngine(Engine):
         self.settings = settings or Settings()
         self._clock = clock or now_us
         self._synchronous: Synchronous = "FULL" if synchronous.upper() == "FULL" else "NORMAL"
-        self._rules = {True: Rules(), False: Rules()}
-        self._process = 0
-        self._tasks: dict[str, frozenset[str]] = {}
+        self._file: File | None = None
+        self._opening = threading.Lock()
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> None:
-        self._open()
+        await asyncio.to_thread(self._opened)
 
-    def _open(self) -> None:
-        check_library()
-        self._process = os.getpid()
-        self._rules = {True: Rules(), False: Rules()}
-        self._writer = Lane("headgate-sqlite-write", self.path, self._connect_and_migrate, writes=True)
-        self._reader = Lane("headgate-sqlite-read", self.path, self._connect, writes=False)
-        self._writer.start()
-        self._reader.start()
-        self._watchers = Watchers(self._connect)
-
-    def _connect(self) -> Connection:
-        return connect(self.path, self._synchronous, self.settings.busy_timeout)
-
-    def _connect_and_migrate(self) -> Connection:
-        connection = self._connect()
-        migrate(connection, self.path)
-        return connection
+    def _opened(self) -> File:
+        """The file of this process. Threads and connections do not survive a fork: the child opens its own."""
+        file = self._file
+        if file is None or file.process != os.getpid():
+            with self._opening:
+                file = self._file
+                if file is None or file.process != os.getpid():
+                    file = self._file = File(self.path, self.settings, self._synchronous, self._clock)
+        return file
 
     async def close(self) -> None:
-        if self._process == os.getpid():
-            self._process = 0
-            self._watchers.stop()
-            self._reader.stop()
-            self._writer.stop()
+        file, self._file = self._file, None
+        if file is not None and file.process == os.getpid():
+            await asyncio.to_thread(file.close)
 
     async def migrate(self) -> tuple[int, int]:
-        if self._process:
-            return await self._writer.run(lambda: self._version())
+        return await asyncio.to_thread(self._migrate)
+
+    def _migrate(self) -> tuple[int, int]:
         with translated(self.path):
-            connection = self._connect()
+            connection = connect(self.path, self._synchronous, self.settings.busy_timeout)
             try:
                 return migrate(connection, self.path)
             finally:
                 connection.close()
 
-    def _version(self) -> tuple[int, int]:
-        version = int(self._writer.connection.pragma("user_version"))
-        return version, version
-
     async def clock(self) -> int:
         return self._clock()
 
-    # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def _write(self, work: Work[T], now: int | None, glance: Work[T | None] | None = None) -> T:
+        return await self._opened().write(work, now, glance)
 
-    async def _write(
-        self, work: Callable[[Step], T], now: int | None, glance: Callable[[Step], T | None] | None = None
-    ) -> T:
-        """Run `work` in one transaction; whom it concerns is woken after the commit."""
-        self._survive_fork()
-        done: list[Step] = []
-
-        def operation() -> T:
-            step = self._begin(self._writer, now)
-            try:
-                result = work(step)
-                step.finish()
-            except BaseException:
-                self._rules[True].forget()
-                raise
-            done[:] = [step]
-            return result
-
-        look = None if glance is None else lambda: glance(self._begin(self._writer, now))
-        return await self._writer.run(operation, look, lambda: self._signal(done))
-
-    async def _read(self, work: Callable[[Step], T], now: int | None = None) -> T:
-        """Run `work` over one consistent view of the file."""
-        self._survive_fork()
-
-        def operation() -> T:
-            execute = self._reader.connection.execute
-            execute("BEGIN")
-            try:
-                return work(self._begin(self._reader, now))
-            finally:
-                execute("COMMIT")
-
-        return await self._reader.run(operation)
-
-    def _begin(self, lane: Lane, now: int | None) -> Step:
-        book = self._rules[lane is self._writer].current(lane.connection)
-        return Step(lane.connection, book, self.settings, self._clock() if now is None else now)
-
-    def _signal(self, done: list[Step]) -> None:
-        for step in done:
-            self._watchers.signal(step.ledger.readied.values(), workers=step.call_workers, ended=step.ended)
-
-    def _survive_fork(self) -> None:
-        """Threads and connections do not survive a fork: the child opens its own."""
-        if self._process != os.getpid():
-            self._open()
+    async def _read(self, work: Work[T], now: int | None = None) -> T:
+        return await self._opened().read(work, now)
 
     # ── jobs come ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -382,10 +324,10 @@ class SqliteEngine(Engine):
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self._watchers.on_work(wake, queues)
+        return self._opened().watchers.on_work(wake, queues)
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
-        return self._watchers.on_ended(wake)
+        return self._opened().watchers.on_ended(wake)
 
 
 def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more: bool) -> Exchanged:

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from headgate.engine.sqlite.connection import Connection, translated
+from headgate.errors import EngineUnavailable
 
 T = TypeVar("T")
 Glance = Callable[[], Any]
@@ -38,12 +39,24 @@ class Operation:
 
 
 class Lane:
-    """Runs operations one batch after another. `writes` wraps batches in a transaction."""
+    """Runs operations one batch after another. `writes` wraps batches in a transaction; `rolled_back` is told when
+    what an operation did was undone."""
 
-    def __init__(self, name: str, path: str, connect: Callable[[], Connection], *, writes: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        connect: Callable[[], Connection],
+        *,
+        writes: bool,
+        rolled_back: Callable[[], None] = lambda: None,
+    ) -> None:
         self.path = path
         self._connect = connect
         self._writes = writes
+        self._rolled_back = rolled_back
+        self._lock = threading.Lock()
+        self._stopped = False
         self._queue: SimpleQueue[Operation | None] = SimpleQueue()
         self._opened = threading.Event()
         self._error: BaseException | None = None
@@ -59,7 +72,9 @@ class Lane:
 
     def stop(self) -> None:
         """Finish what was handed in, close the connection, end the thread."""
-        self._queue.put(None)
+        with self._lock:
+            self._stopped = True
+            self._queue.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -68,7 +83,10 @@ class Lane:
     ) -> T:
         """Run `work` on the lane's thread and wait for it."""
         operation = Operation(work, glance, after)
-        self._queue.put(operation)
+        with self._lock:
+            if self._stopped:
+                raise EngineUnavailable(f"{self.path} was closed")
+            self._queue.put(operation)
         return await operation.future
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,10 +162,12 @@ class Lane:
                     operation.result = operation.work()
             except Exception as error:
                 self.connection.execute("ROLLBACK TO operation")
+                self._rolled_back()
                 operation.result = Raised(error)
             self.connection.execute("RELEASE operation")
 
     def _roll_back(self) -> None:
+        self._rolled_back()
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 

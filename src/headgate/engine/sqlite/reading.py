@@ -73,23 +73,20 @@ def _filter(wanted: Filter) -> Values:
 
 def limits(step: Step, name: str | None) -> list[LimitStatus]:
     """All limits and the keys of them that matter."""
-    return all_status(step.book, *_counts(step), name)
-
-
-def _counts(step: Step) -> tuple[dict[str, int], dict[str, int]]:
-    return dict(step.execute(sql("held_counts"))), dict(step.execute(sql("waiting_counts")))
+    return all_status(
+        step.book, dict(step.execute(sql("held_counts"))), dict(step.execute(sql("waiting_counts"))), name
+    )
 
 
 def keys_in_use(step: Step, name: str) -> list[KeyInUse]:
     """The keys of one limit that are held or waited for."""
-    held, waiting = _counts(step)
-    keys = sorted(key for key in {*held, *waiting} if Key.of(key).name == name)
-    return [
-        KeyInUse(
-            key, step.book.number(Key.of(key)), held.get(key, 0), waiting.get(key, 0), _computed_at(step, key)
-        )
-        for key in keys
-    ]
+    used = {key for statement in ("keys_waiting", "keys_held") for (key,) in step.execute(sql(statement))}
+    return [_in_use(step, key) for key in sorted(used) if Key.of(key).name == name]
+
+
+def _in_use(step: Step, key: str) -> KeyInUse:
+    held, waiting = step.execute(sql("key_counts"), (key,)).fetchall()[0]
+    return KeyInUse(key, step.book.number(Key.of(key)), held, waiting, _computed_at(step, key))
 
 
 def _computed_at(step: Step, key: str) -> int | None:

@@ -1,4 +1,4 @@
--- Every field of a job that can change.   ?1 … ?21 in the order below, ?22 seq
+-- Every field of a job that can change.   ?1 … ?19 in the order below, ?20 seq
 -- Writes: jobs by rowid, and the indexes of the states that it leaves and enters.
 UPDATE jobs
 SET due = ?1, state = ?2, retry = ?3, waiting_on = ?4, offered_by = ?5, units = ?6, refusals = ?7, set_aside = ?8,

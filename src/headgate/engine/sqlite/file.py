@@ -1,0 +1,100 @@
+"""An open SQLite file in this process: one thread that writes, one that reads, one that watches for other processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from headgate.engine.contract import Settings
+from headgate.engine.sqlite.connection import Connection, Synchronous, check_library, connect
+from headgate.engine.sqlite.lane import Lane
+from headgate.engine.sqlite.migrate import migrate
+from headgate.engine.sqlite.rules import Rules
+from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.waking import Watchers
+
+T = TypeVar("T")
+Work = Callable[[Step], T]
+
+
+class File:
+    """Opened by its constructor, which raises what is wrong with the file. Belongs to the process that opened it."""
+
+    def __init__(
+        self, path: str, settings: Settings, synchronous: Synchronous, clock: Callable[[], int]
+    ) -> None:
+        check_library()
+        self.process = os.getpid()
+        self._path = path
+        self._settings = settings
+        self._synchronous: Synchronous = synchronous
+        self._clock = clock
+        self._writing, self._reading = Rules(), Rules()
+        self._writer = Lane(
+            "headgate-sqlite-write",
+            path,
+            self._connect_and_migrate,
+            writes=True,
+            rolled_back=self._writing.forget,
+        )
+        self._reader = Lane("headgate-sqlite-read", path, self._connect, writes=False)
+        self._writer.start()
+        try:
+            self._reader.start()
+        except BaseException:
+            self._writer.stop()
+            raise
+        self.watchers = Watchers(self._connect)
+
+    def close(self) -> None:
+        """Finish what was handed in and end the threads."""
+        self.watchers.stop()
+        self._reader.stop()
+        self._writer.stop()
+
+    async def write(self, work: Work[T], now: int | None, glance: Work[T | None] | None = None) -> T:
+        """Run `work` in one transaction; whom it concerns is woken after the commit.
+
+        `glance` may answer without a transaction when there is nothing to write.
+        """
+        done: list[Step] = []
+
+        def operation() -> T:
+            step = self._step(self._writer, self._writing, now)
+            result = work(step)
+            step.finish()
+            done[:] = [step]
+            return result
+
+        look = None if glance is None else lambda: glance(self._step(self._writer, self._writing, now))
+        return await self._writer.run(operation, look, lambda: self._signal(done))
+
+    async def read(self, work: Work[T], now: int | None) -> T:
+        """Run `work` over one consistent view of the file."""
+
+        def operation() -> T:
+            execute = self._reader.connection.execute
+            execute("BEGIN")
+            try:
+                return work(self._step(self._reader, self._reading, now))
+            finally:
+                execute("COMMIT")
+
+        return await self._reader.run(operation)
+
+    def _step(self, lane: Lane, rules: Rules, now: int | None) -> Step:
+        book = rules.current(lane.connection)
+        return Step(lane.connection, book, self._settings, self._clock() if now is None else now)
+
+    def _signal(self, done: list[Step]) -> None:
+        for step in done:
+            self.watchers.signal(step.ledger.readied.values(), workers=step.call_workers, ended=step.ended)
+
+    def _connect(self) -> Connection:
+        return connect(self._path, self._synchronous, self._settings.busy_timeout)
+
+    def _connect_and_migrate(self) -> Connection:
+        connection = self._connect()
+        migrate(connection, self._path)
+        return connection
