@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from headgate.codec import decode
 from headgate.declared import DeclaredLimits
 from headgate.engine.contract import Engine, Enqueued, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
@@ -41,6 +42,7 @@ class Hub:
         self.clock = clock
         self.portal = Portal()
         self.limits = DeclaredLimits()
+        self.decoders: dict[str, Callable[[str], Any]] = {}
         self._lock = threading.Lock()
         self._opened: Opened | None = None
         self._opening: Future[None] | None = None
@@ -97,6 +99,10 @@ class Hub:
         enqueued = await engine.enqueue(jobs, limits=limits)
         self.limits.sent(limits)
         return enqueued
+
+    def decode_result(self, task: str, text: str) -> Any:
+        """A result as its task declares it; as plain JSON values if the task is not known here."""
+        return self.decoders.get(task, decode)(text)
 
     def redirect(self, url: str, clock: Clock | None) -> Callable[[], None]:
         """Use another store from the next opening on; returns the function that undoes it."""
