@@ -11,6 +11,7 @@ from headgate.engine.sqlite.connection import Connection, Synchronous, check_lib
 from headgate.engine.sqlite.lane import Lane
 from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rules import Rules
+from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.waking import Watchers
 
@@ -45,7 +46,7 @@ class File:
         except BaseException:
             self._writer.stop()
             raise
-        self.watchers = Watchers(self._connect)
+        self.watchers = Watchers(Session(path, self._connect))
 
     def close(self) -> None:
         """Finish what was handed in and end the threads."""

@@ -7,6 +7,7 @@ a savepoint, so that one that raises takes nothing with it. Nothing waits for a 
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from headgate.engine.sqlite.connection import Connection, translated
+from headgate.engine.sqlite.session import Session
 from headgate.errors import EngineUnavailable
 
 T = TypeVar("T")
@@ -52,7 +54,7 @@ class Lane:
         rolled_back: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
-        self._connect = connect
+        self._session = Session(path, connect)
         self._writes = writes
         self._rolled_back = rolled_back
         self._lock = threading.Lock()
@@ -93,17 +95,24 @@ class Lane:
 
     def _run(self) -> None:
         try:
-            with translated(self.path):
-                self.connection = self._connect()
+            with translated(self.path), self._session:
+                pass
         except BaseException as error:
             self._error = error
             return
         finally:
             self._opened.set()
         while (batch := self._next()) is not None:
-            self._run_batch(batch)
+            self._run_connected(batch)
             _deliver(batch)
-        self.connection.close()
+        self._session.close()
+
+    def _run_connected(self, batch: list[Operation]) -> None:
+        try:
+            with translated(self.path), self._session as self.connection:
+                self._run_batch(batch)
+        except BaseException as error:
+            _fail(batch, error)
 
     def _next(self) -> list[Operation] | None:
         first = self._queue.get()
@@ -138,6 +147,9 @@ class Lane:
 
     def _transaction(self, work: Callable[[], T]) -> T:
         self.connection.execute("BEGIN IMMEDIATE")
+        return self._commit(work)
+
+    def _commit(self, work: Callable[[], T]) -> T:
         try:
             result = work()
             self.connection.execute("COMMIT")
@@ -147,9 +159,15 @@ class Lane:
         return result
 
     def _run_together(self, batch: list[Operation]) -> bool:
-        """One transaction for all. When the transaction itself breaks, the caller runs each alone."""
+        """One transaction for all. When it cannot begin, none can; when it breaks, the caller runs each alone."""
         try:
-            self._transaction(lambda: self._run_each(batch))
+            with translated(self.path):
+                self.connection.execute("BEGIN IMMEDIATE")
+        except Exception as error:
+            _fail(batch, error)
+            return True
+        try:
+            self._commit(lambda: self._run_each(batch))
         except BaseException:
             return False
         return True
@@ -179,6 +197,11 @@ class Raised:
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
+
+
+def _fail(batch: list[Operation], error: BaseException) -> None:
+    for operation in batch:
+        operation.result = Raised(copy.copy(error))  # each caller adds its own traceback
 
 
 def _deliver(batch: list[Operation]) -> None:

@@ -6,12 +6,17 @@ there were any (`PRAGMA data_version`). One thread asks every 15 ms while somebo
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headgate.engine.contract import Wake
-from headgate.engine.sqlite.connection import Connection, StoreError
+from headgate.engine.sqlite.connection import StoreError
+from headgate.engine.sqlite.session import Session
+from headgate.errors import HeadgateError
+
+log = logging.getLogger("headgate.engine")
 
 POLL_SECONDS = 0.015
 
@@ -19,8 +24,8 @@ POLL_SECONDS = 0.015
 class Watchers:
     """Who is to be woken, and the thread that looks for other processes' commits."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connect = connect
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
         self._on_ended: dict[int, Wake] = {}
         self._count = 0
@@ -41,10 +46,10 @@ class Watchers:
         ready = set(queues)
         for wake, served in list(self._on_work.values()):
             if workers or (ready if served is None else ready.intersection(served)):
-                wake()
+                _ring(wake)
         if ended:
             for wake in list(self._on_ended.values()):
-                wake()
+                _ring(wake)
 
     def stop(self) -> None:
         """End the thread."""
@@ -63,20 +68,27 @@ class Watchers:
         return lambda: table.pop(number, None)
 
     def _watch(self) -> None:
-        connection = self._connect()
         seen = None
         while not self._stop.wait(POLL_SECONDS):
             if not self._on_work and not self._on_ended:
                 continue
-            version = _version(connection)
+            version = self._version()
             if version != seen:
                 seen = version
                 self.signal((), workers=True, ended=True)
-        connection.close()
+        self._session.close()
+
+    def _version(self) -> int | None:
+        try:
+            with self._session as connection:
+                return connection.execute("PRAGMA data_version").get
+        except (StoreError, HeadgateError):
+            return None
 
 
-def _version(connection: Connection) -> int | None:
+def _ring(wake: Wake) -> None:
+    """A sleeper that cannot be woken must not take the thread down that wakes the others."""
     try:
-        return connection.execute("PRAGMA data_version").get
-    except StoreError:
-        return None
+        wake()
+    except Exception:
+        log.exception("a sleeper could not be woken")
