@@ -121,9 +121,8 @@ class Declarations:
     def queue(self, name: str, *, max_concurrent: int) -> None:
         """Cap how many jobs of a queue run at once, over all workers."""
         most = check_max(max_concurrent, f"max_concurrent of queue {name!r}")
-        self._hub.limits.declare(
-            [Limit(f"queue:{check_name(check_queue(name), 'queue')}", "concurrency", most)]
-        )
+        cap = check_name(f"queue:{check_queue(name)}", "queue with a cap")
+        self._hub.limits.declare([Limit(cap, "concurrency", most)])
 
     def floating_limit(
         self, name: str, *, default: int, every: Duration = 30, metadata: Mapping[str, Any] | None = None

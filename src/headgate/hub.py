@@ -20,6 +20,9 @@ from headgate.results import Results
 
 Clock = Callable[[], int]
 
+_inherited: list[Opened] = []
+"""Engines of a parent process. A forked child must not close what it shares with its parent, so it keeps them."""
+
 
 class Opened:
     """An engine that is open in this process."""
@@ -68,6 +71,9 @@ class Hub:
 
     async def _open(self, opening: Future[None]) -> Opened:
         try:
+            if self._opened is not None:
+                _inherited.append(self._opened)
+                self.limits.all_unsent()
             engine = make_engine(self.url, self.settings, self.clock)
             await engine.open()
             limits = self.limits.unsent()

@@ -23,7 +23,7 @@ from headgate.hub import Hub
 from headgate.ids import new_id
 from headgate.job import NewJob
 from headgate.keying import BoundLimit, Parameters
-from headgate.keys import MAX_USES, Use, canonical, check_name
+from headgate.keys import MAX_USES, Use, canonical, check_length, check_name
 from headgate.limits import AnyLimit, KeyedLimit, check_max
 from headgate.options import JobOptions, OnConflict
 from headgate.periodic import Schedule
@@ -269,6 +269,7 @@ def _check_task_name(name: str) -> str:
     if name.startswith("floating:"):
         raise ConfigError(f"task name {name!r}: names that begin with 'floating:' are reserved")
     check_name(name, "task name")
+    check_length(f"task:{name}", "limit name")
     return name
 
 

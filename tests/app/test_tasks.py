@@ -69,6 +69,7 @@ def test_a_second_task_of_the_same_name_is_refused(app: App):
         ({"retry": 3}, "a Retry is needed"),
         ({"name": "a=b"}, "contains '='"),
         ({"name": "floating:x"}, "reserved"),
+        ({"name": "x" * 252}, "257 bytes"),
         ({"limits": ["x"]}, "not a limit"),
         ({"retention": -1}, "retention="),
         ({"timezone": "UTC"}, "belongs to cron="),
