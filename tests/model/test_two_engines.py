@@ -245,6 +245,7 @@ _SETTINGS = settings(
     derandomize=not _EXPLORING,
     deadline=None,
     print_blob=True,
+    report_multiple_bugs=False,
     suppress_health_check=list(HealthCheck),
 )
 

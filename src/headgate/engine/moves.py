@@ -53,16 +53,15 @@ class Moves(ABC):
                 raise JobExists(f"a job with id {spec.id!r} exists already; nothing was enqueued", spec.id)
             taken.add(spec.id)
             self.book.check_uses(spec.uses)
-        stored = [self._enqueue(spec) for spec in jobs]
-        return [Enqueued(job.id, job.state, created) for job, created in stored]
+        return [self._enqueue(spec) for spec in jobs]
 
-    def _enqueue(self, spec: NewJob) -> tuple[Stored, bool]:
+    def _enqueue(self, spec: NewJob) -> Enqueued:
         if (rival := self._rival(spec)) is not None:
-            return rival, False
+            return Enqueued(rival.id, rival.state, False)
         due = spec.at if spec.at is not None else self.now + spec.delay
         job = self.add(spec, self.now, due)
         self.come(job)
-        return job, True
+        return Enqueued(job.id, job.state, True)
 
     def _rival(self, spec: NewJob) -> Stored | None:
         rival = self.rival(spec.tenant, spec.unique) if spec.unique is not None else None
@@ -203,9 +202,10 @@ class Moves(ABC):
             return taken
         if job is None or job.state.ended:
             unique = record.job.unique if job is None else job.spec.unique
-            rival = self.rival(record.job.tenant, unique) if unique is not None else None
+            tenant = record.job.tenant if job is None else job.tenant
+            rival = self.rival(tenant, unique) if unique is not None else None
             if rival is not None and not taken.state.ended:
-                return f"job {rival.id!r} with unique key {record.job.unique!r} is {rival.state}"
+                return f"job {rival.id!r} with unique key {unique!r} is {rival.state}"
         if job is None:
             enqueued_at = record.enqueued_at if record.enqueued_at is not None else self.now
             job = self.add(record.job, enqueued_at, taken.due)
