@@ -43,9 +43,7 @@ def queues(json: Json = False, url: Url = None, app: AppName = None) -> None:
 
 
 def limits(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Only this limit and its keys.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this limit and its keys.")] = None,
     json: Json = False,
     url: Url = None,
     app: AppName = None,

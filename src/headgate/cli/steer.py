@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 BATCH = 500
 PAST = {"cancel": "cancelled", "restart": "restarted", "expedite": "expedited", "delete": "deleted"}
 
-Ids = Annotated[
-    list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs; - reads them from a pipe.")
-]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs; - reads them from a pipe.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a filter is applied.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs a filter matches.")]
 

@@ -97,9 +97,9 @@ def _play_live(story: Story) -> None:
     from headgate.cli.demo.picture import picture
     from headgate.cli.show import output
 
-    with Live(console=output(), auto_refresh=False, vertical_overflow="visible") as live:
+    with Live(console=output(), auto_refresh=False, vertical_overflow="crop") as live:
         for scene in story.scenes():
-            live.update(picture(scene), refresh=True)
+            live.update(picture(scene, live.console.height), refresh=True)
 
 
 def _play_lines(story: Story) -> None:

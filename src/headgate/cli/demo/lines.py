@@ -29,6 +29,6 @@ def _numbers(scene: Scene) -> str:
     workers = " ".join(f"{s.name}:{s.running if s.state == 'working' else s.state}" for s in scene.stations)
     return (
         f"done {scene.done:3}/{TOTAL}  running {counts.get('running', 0):2}  waiting {counts.get('waiting', 0):3}"
-        f"  ready {counts.get('ready', 0):2}  back-off {counts.get('scheduled', 0):2}"
+        f"  ready {counts.get('ready', 0):2}  later {counts.get('scheduled', 0):3}"
         f"  api {scene.api_held}/{API_SLOTS}  mail {min(scene.mails, MAILS):2}/{MAILS}  workers {workers}"
     )

@@ -6,6 +6,7 @@ from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -27,17 +28,23 @@ LEGEND: dict[Cell, str] = {
     "todo": "to do",
 }
 TONES: dict[Tone, str] = {"plain": "", "good": "green", "bad": "bold red", "note": "yellow"}
-SHOWN_EVENTS = 7
+MOST_EVENTS = 9
+OTHER_LINES = 21
 COLUMNS = 2
 
 
-def picture(scene: Scene) -> RenderableType:
-    """The whole view; it fits into 80 columns and 24 lines."""
+def picture(scene: Scene, height: int = 24) -> RenderableType:
+    """The whole view, 80 columns wide; events get the lines that a terminal of that height leaves them."""
     title = (
         f"[bold]Headgate[/bold] · {TOTAL} jobs · {CUSTOMERS} customers · 2 worker processes · one SQLite file"
     )
     return Panel(
-        Group(_progress(scene), _lanes(scene), _gauges(scene), _events(scene)),
+        Group(
+            _progress(scene),
+            _lanes(scene),
+            _gauges(scene),
+            _events(scene, max(3, min(MOST_EVENTS, height - OTHER_LINES))),
+        ),
         title=title,
         subtitle=f"{scene.seconds:.1f} s",
         border_style="cyan",
@@ -55,8 +62,8 @@ def _progress(scene: Scene) -> RenderableType:
 
 
 def _counts(scene: Scene) -> Text:
-    styles = {"waiting": "yellow", "ready": "cyan", "running": "bold green", "scheduled": "magenta"}
-    words = {"scheduled": "in back-off"}
+    styles = {"waiting": "yellow", "ready": "cyan", "running": "bold green", "scheduled": "blue"}
+    words = {"scheduled": "due later"}
     text = Text()
     for name, style in styles.items():
         text.append(f"{scene.counts.get(name, 0):4} ", style=style)
@@ -92,15 +99,15 @@ def _gauges(scene: Scene) -> RenderableType:
     grid.add_row(
         "API slots",
         _boxes(scene.api_held, API_SLOTS, "green"),
-        f"{scene.api_held} of {API_SLOTS} held",
-        Text(f"{scene.api_waiting} wait", style="yellow"),
+        f"{scene.api_held:2} of {API_SLOTS} held",
+        Text(f"{scene.api_waiting:3} wait", style="yellow"),
         _station(scene.stations[0]),
     )
     grid.add_row(
         "mail rate",
         _boxes(scene.mails, MAILS, "blue"),
-        f"{min(scene.mails, MAILS)} of {MAILS} a {period}",
-        Text(f"{scene.mails_waiting} wait", style="yellow"),
+        f"{min(scene.mails, MAILS):2} of {MAILS} a {period}",
+        Text(f"{scene.mails_waiting:3} wait", style="yellow"),
         _station(scene.stations[1]),
     )
     return grid
@@ -119,10 +126,9 @@ def _station(station: Station) -> Text:
     return text.append(doing)
 
 
-def _events(scene: Scene) -> RenderableType:
-    shown = scene.events[-SHOWN_EVENTS:]
-    lines = [_event(event) for event in shown] + [Text("")] * (SHOWN_EVENTS - len(shown))
-    return Group(Text("─" * 76, style="dim"), *lines)
+def _events(scene: Scene, lines: int) -> RenderableType:
+    shown = [_event(event) for event in scene.events[-lines:]]
+    return Group(Rule(style="dim"), *shown, *[Text("")] * (lines - len(shown)))
 
 
 def _event(event: Event) -> Text:

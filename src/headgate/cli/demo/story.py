@@ -10,8 +10,9 @@ from headgate.cli.demo.crew import Hand
 from headgate.cli.demo.journal import Entry, Reader
 from headgate.cli.demo.scene import Event, Lanes, Numbers, Scene, Station, Tone, ask
 from headgate.cli.demo.tasks import app
-from headgate.cli.demo.work import CUSTOMERS, LEASE, TOTAL, orders
+from headgate.cli.demo.work import CUSTOMERS, LEASE, TOTAL, Order, orders
 from headgate.errors import HeadgateError
+from headgate.job import NewJob
 
 TICK = 0.1
 LONGEST = 60.0
@@ -54,13 +55,10 @@ class Story:
 
     def _enqueue(self) -> None:
         began = time.perf_counter()
-        jobs = [
-            app.tasks[o.task].job(customer=o.customer, number=o.number, seconds=o.seconds, fails=o.fails)
-            for o in orders()
-        ]
+        jobs = [_job(order) for order in orders()]
         self.ids = [handle.id for handle in app.enqueue_many_sync(jobs)]
         took = (time.perf_counter() - began) * 1000
-        self._tell(f"{TOTAL} jobs of {CUSTOMERS} customers enqueued in {took:.0f} ms")
+        self._tell(f"{TOTAL} jobs of {CUSTOMERS} customers enqueued in {took:.0f} ms, due in eight waves")
 
     def _hire(self) -> None:
         journal = self._folder / "journal.jsonl"
@@ -114,7 +112,7 @@ class Story:
             and not any("lapsed" in e.text for e in self.events)
         ):
             self._tell(
-                f"B's lease of {LEASE:g} s has lapsed: its slots are free, its jobs stand in line again",
+                f"B's lease of {LEASE:g} s has lapsed: its slots are free, its jobs in line",
                 "note",
             )
 
@@ -163,3 +161,8 @@ class Story:
     def _known(self, hand: Hand) -> bool:
         """Whether the store lists it; a worker's id begins with its name."""
         return any(id.rpartition("-")[0] == hand.name for id in self._numbers.running)
+
+
+def _job(order: Order) -> NewJob:
+    task = app.tasks[order.task].options(delay=order.delay)
+    return task.job(customer=order.customer, number=order.number, seconds=order.seconds, fails=order.fails)

@@ -17,16 +17,20 @@ MAILS = 10
 MAIL_PERIOD = 1.0
 LEASE = 3.0
 CONCURRENCY = 6
+WAVE = 2
+WAVE_EVERY = 1.3
+"""The jobs become due in waves: so many of each customer, every so many seconds."""
 
 
 class Order(msgspec.Struct, frozen=True):
-    """One job to enqueue: the `number`-th of its customer."""
+    """One job to enqueue: the `number`-th of its customer, due after `delay` seconds."""
 
     task: str
     customer: int
     number: int
     seconds: float
     fails: bool
+    delay: float
 
 
 def orders() -> list[Order]:
@@ -39,6 +43,7 @@ def orders() -> list[Order]:
 
 
 def _order(dice: random.Random, customer: int, number: int, mail: bool) -> Order:
+    delay = number // WAVE * WAVE_EVERY
     if mail:
-        return Order("send_invoice", customer, number, dice.uniform(0.05, 0.15), False)
-    return Order("sync_orders", customer, number, dice.uniform(0.15, 0.5), dice.random() < 0.07)
+        return Order("send_invoice", customer, number, dice.uniform(0.05, 0.15), False, delay)
+    return Order("sync_orders", customer, number, dice.uniform(0.15, 0.5), dice.random() < 0.07, delay)
