@@ -57,6 +57,51 @@ class SqliteServer(Server):
         return SqliteEngine(self.directory / "jobs.db", self.settings)
 
 
+class RedisServer(Server):
+    """Keys under a fresh prefix of a server that the session shares. What is left at the end must be in the catalogue."""
+
+    ledger = "headgate.engine.redis.faults.Faults"
+    kind = "valkey"
+
+    def __init__(self, directory: Path, settings: Settings) -> None:
+        from tests.redis_servers import fresh_prefix, shared
+
+        super().__init__(directory, settings)
+        self.prefix = fresh_prefix()
+        self.process = shared(self.kind)
+        self.url = f"{self.process.url}?prefix={self.prefix}"
+
+    def connect(self) -> Engine:
+        from headgate.engine.redis import RedisEngine
+        from headgate.engine.redis.url import parse
+
+        return RedisEngine(parse(self.url, self.url), self.settings)
+
+    async def close(self) -> None:
+        from tests.redis_leaks import check_and_clear
+
+        await super().close()
+        check_and_clear(self.process, self.prefix)
+
+
+class Redis6Server(RedisServer):
+    """The oldest one that is supported."""
+
+    kind = "redis6"
+
+
+class Redis7Server(RedisServer):
+    """Where it is installed."""
+
+    kind = "redis7"
+
+
 SERVERS: dict[str, type[Server]] = {"memory": MemoryServer}
 if importlib.util.find_spec("headgate.engine.sqlite"):
     SERVERS["sqlite"] = SqliteServer
+if importlib.util.find_spec("headgate.engine.redis") and importlib.util.find_spec("redis"):
+    from tests.redis_servers import binary
+
+    for _server in (RedisServer, Redis6Server, Redis7Server):
+        if binary(_server.kind):
+            SERVERS[_server.kind] = _server

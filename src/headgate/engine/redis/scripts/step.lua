@@ -1,0 +1,63 @@
+-- The step from beginning to end. Part of every script, before its verb.
+
+local Step = {}
+
+-- One of ours, of a version we know, and the one that was opened; else nothing may be touched.
+function Step.begin()
+  if header.cluster then
+    -- While a slot moves, reading a key that is not there fails. Better here than in the middle of the writing.
+    call('EXISTS', base .. 'nothing')
+  end
+  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq')
+  if not Store.meta[1] then refuse('gone') end
+  if tonumber(Store.meta[1]) ~= header.version then refuse('version', Store.meta[1]) end
+  if Store.meta[2] ~= header.epoch then refuse('epoch', Store.meta[2]) end
+  if not now then
+    local time = call('TIME')
+    now = time[1] * 1000000 + time[2]
+  end
+end
+
+-- Waiters of touched keys are offered their room, all is written, and sleepers are called.
+function Step.finish()
+  if Step.finished then return end
+  Step.finished = true
+  Admission.offer()
+  Ledger.write()
+  Store.write()
+  Window.write()
+  local queues, seen = {}, {}
+  for _, queue in pairs(Ledger.readied) do
+    if not seen[queue] then
+      seen[queue], queues[#queues + 1] = true, queue
+    end
+  end
+  if Store.call_workers then
+    call('PUBLISH', base .. 'work', '')
+  elseif #queues > 0 then
+    call('PUBLISH', base .. 'work', pack(queues))
+  end
+  if Store.ended then call('PUBLISH', base .. 'ended', '') end
+end
+
+local function head(name)
+  local first = call('ZRANGE', base .. name, 0, 0, 'WITHSCORES')
+  return tonumber(first[2])
+end
+
+-- When a sweep will next have work; false if never. Asked after the writing.
+function Step.next_due()
+  local due = false
+  for _, name in ipairs({'scheduled', 'timers', 'leases', 'reserved', 'untils'}) do
+    local at = head(name)
+    if at and (not due or at < due) then due = at end
+  end
+  return due
+end
+
+-- A worker whose lease is good: {tasks, queues, lease, …}; see register.lua.
+function Step.leased(worker)
+  local lease = tonumber(call('ZSCORE', base .. 'leases', worker))
+  if not lease or lease <= now then refuse('lapsed', worker) end
+  return parse(call('HGET', base .. 'workers', worker))
+end

@@ -1,0 +1,407 @@
+-- The step: one script call's view of a partition. Part of every script.
+--
+-- Redis does not undo a script that fails half-way. So nothing is written while a step decides: changes are kept in
+-- tables of this script, reads look through them, and `Store.write` puts all of it down at the end, when nothing can
+-- fail any more (Redis refuses a script for want of memory, rights or replicas at its first write, never later).
+--
+-- KEYS[1] the partition's `meta` key: the rest of its keys share its beginning, and so its hash slot
+-- ARGV[1] header (msgpack map): now, epoch, version, settings, fail      ARGV[2] the verb's input (msgpack)
+-- ARGV[3…] jobs as Python wrote them; scripts keep them and never read them
+--
+-- The keys of a partition, with what each costs, are listed in catalogue.py.
+
+local call = redis.call
+local pack, parse = cmsgpack.pack, cmsgpack.unpack
+local base = string.sub(KEYS[1], 1, -5)
+local header, input = parse(ARGV[1]), parse(ARGV[2])
+local settings = header.settings
+local now = header.now
+
+local MANY = 2000
+local ENDED = {succeeded = true, failed = true, cancelled = true}
+
+-- Numbers of sixteen digits: joining them to a text with `..` would round them.
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+-- Two texts as one from which both can be told, whatever characters they contain.
+local function join(first, second)
+  return #first .. ':' .. first .. second
+end
+
+local function parted(text)
+  local colon = string.find(text, ':', 1, true)
+  local length = tonumber(string.sub(text, 1, colon - 1))
+  return string.sub(text, colon + 1, colon + length), string.sub(text, colon + length + 1)
+end
+
+-- A refusal that the caller understands; nothing has been written yet.
+local function refuse(...)
+  error({refused = {...}})
+end
+
+-- Tests break a step here; see faults.py.
+local function may_fail(place)
+  if header.fail and header.fail[place] then
+    error('broken on purpose: ' .. place)
+  end
+end
+
+local function each_slice(list, act)
+  for first = 1, #list, MANY do
+    act(unpack(list, first, math.min(first + MANY - 1, #list)))
+  end
+end
+
+-- ── lines: sorted sets of score 0, read in the order of their members ─────────────────────────────────────────────
+
+local Lines = {all = {}, on = {}}
+
+function Lines.at(kind, key, queue, other)
+  local line = Lines.all[key]
+  if not line then
+    line = {kind = kind, key = base .. key, queue = queue, other = other, added = {}, gone = {}, more = 0, less = 0}
+    Lines.all[key] = line
+    if kind == 'wait' then
+      Lines.on[other] = Lines.on[other] or {}
+      table.insert(Lines.on[other], line)
+    end
+  end
+  return line
+end
+
+function Lines.ready(queue) return Lines.at('ready', 'ready:' .. queue, queue) end
+function Lines.aside(queue, task) return Lines.at('aside', 'aside:' .. join(queue, task), queue, task) end
+function Lines.waiting(key, queue) return Lines.at('wait', 'wait:' .. join(queue, key), queue, key) end
+
+function Lines.add(line, member)
+  if line.gone[member] then
+    line.gone[member], line.less = nil, line.less - 1
+  else
+    line.added[member], line.more = true, line.more + 1
+  end
+  line.changed = true
+end
+
+function Lines.remove(line, member)
+  if line.added[member] then
+    line.added[member], line.more = nil, line.more - 1
+  else
+    line.gone[member], line.less = true, line.less + 1
+  end
+  line.changed = true
+end
+
+function Lines.size(line)
+  line.stored = line.stored or call('ZCARD', line.key)
+  return line.stored + line.more - line.less
+end
+
+-- The first members. Cost: those asked for, and those that this step put in or took out.
+function Lines.first(line, most)
+  if most < 1 then return {} end
+  local found = {}
+  for _, member in ipairs(call('ZRANGE', line.key, 0, most + line.less - 1)) do
+    if not line.gone[member] then found[#found + 1] = member end
+  end
+  if line.more > 0 then
+    for member in pairs(line.added) do found[#found + 1] = member end
+    table.sort(found)
+  end
+  for extra = #found, most + 1, -1 do found[extra] = nil end
+  return found
+end
+
+-- ── what is only written ──────────────────────────────────────────────────────────────────────────────────────────
+
+local Scores, Fields, Counts = {}, {}, {}
+
+-- A member of a sorted set by time; false takes it out.
+local function put_score(name, member, score)
+  Scores[name] = Scores[name] or {}
+  Scores[name][member] = score or false
+end
+
+-- A field of a hash; false deletes it.
+local function put_field(name, field, value)
+  Fields[name] = Fields[name] or {}
+  Fields[name][field] = value == nil and false or value
+end
+
+local function count(job, by)
+  local field = job.life.state .. ':' .. job.queue
+  Counts[field] = (Counts[field] or 0) + by
+end
+
+-- ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+--
+-- A job's hash has `spec` (Python's), `need` (what admission asks, hardly ever changed), `life` (what moves),
+-- `past` (attempts that did not end it, one packed after the other), `result` and `progress`.
+
+local Store = {promised = {}, jobs = {}, dirty = {}, deleted = {}, unique = {}, seq = nil, ended = false, call_workers = false}
+
+local function unfold(id, need, life)
+  local n = parse(need)
+  return {
+    id = id, seq = n[1], task = n[2], queue = n[3], tenant = n[4], priority = n[5], enqueued_at = n[6],
+    uses = n[7], retry = n[8], unique = n[9], retention = n[10], life = parse(life),
+  }
+end
+
+local function fold(job)
+  return pack({job.seq, job.task, job.queue, job.tenant, job.priority, job.enqueued_at, job.uses, job.retry,
+    job.unique, job.retention})
+end
+
+function Store.job(id)
+  local job = Store.jobs[id]
+  if job == nil then
+    local found = call('HMGET', base .. 'job:' .. id, 'need', 'life')
+    job = found[1] and unfold(id, found[1], found[2]) or false
+    Store.jobs[id] = job
+  end
+  return job
+end
+
+-- The same for a job that is about to be claimed, with what its worker will want to read.
+function Store.claimable(id)
+  local job = Store.jobs[id]
+  if not job then
+    local found = call('HMGET', base .. 'job:' .. id, 'need', 'life', 'spec', 'progress')
+    job = unfold(id, found[1], found[2])
+    job.told, job.report = found[3], found[4]
+    Store.jobs[id] = job
+  end
+  return job
+end
+
+function Store.id(member)
+  return string.sub(member, 31)
+end
+
+-- Priority, due time, arrival and id, so that byte order is the order of a claim. Due times may lie before 1970.
+function Store.rank(job)
+  if job.ranked ~= job.life.due then
+    job.ranked = job.life.due
+    job.rank = string.format('%02d%016.0f%012.0f', job.priority, job.life.due + 1e15, job.seq) .. job.id
+  end
+  return job.rank
+end
+
+local function by_arrival(job)
+  return string.format('%012.0f', job.seq) .. job.id
+end
+
+local function rival_field(job)
+  return join(job.tenant, job.unique)
+end
+
+function Store.rival(tenant, unique)
+  local field = join(tenant, unique)
+  if Store.unique[field] == nil then
+    Store.unique[field] = call('HGET', base .. 'unique', field)
+  end
+  return Store.unique[field] and Store.job(Store.unique[field]) or nil
+end
+
+function Store.line(job)
+  local life = job.life
+  if life.state == 'waiting' then return Lines.waiting(life.waiting_on, job.queue) end
+  return life.aside and Lines.aside(job.queue, job.task) or Lines.ready(job.queue)
+end
+
+-- Units of a key that are promised to ready jobs of a queue. A sum, since tokens have no records to be counted: it is
+-- moved wherever a job's own `offered_by` changes, and nowhere else.
+function Store.offered(ident, queue)
+  local field = join(queue, ident)
+  if not Store.promised[field] then
+    Store.promised[field] = tonumber(call('HGET', base .. 'offers', field)) or 0
+  end
+  return Store.promised[field]
+end
+
+local function promise(job, by)
+  local ident = job.life.offered_by
+  if ident then
+    local number = Store.offered(ident, job.queue) + by * job.life.units
+    Store.promised[join(job.queue, ident)] = number
+    put_field('offers', join(job.queue, ident), number ~= 0 and number)
+  end
+end
+
+local function leave(job)
+  local life = job.life
+  promise(job, -1)
+  if life.state == 'ready' or life.state == 'waiting' then
+    Lines.remove(Store.line(job), Store.rank(job))
+  elseif life.state == 'scheduled' then
+    if job.fresh then
+      Scores.scheduled[by_arrival(job)], job.fresh = nil, nil
+    else
+      put_score('scheduled', by_arrival(job), false)
+    end
+  elseif life.state == 'running' then
+    put_score('run:' .. life.worker, by_arrival(job), false)
+    if life.cancel then put_score('stop:' .. life.worker, job.id, false) end
+  else
+    put_score('ended', job.id, false)
+  end
+  count(job, -1)
+  if job.unique and not ENDED[life.state] then
+    local rival = Store.rival(job.tenant, job.unique)
+    if rival and rival.id == job.id then
+      Store.unique[rival_field(job)] = false
+      put_field('unique', rival_field(job), false)
+    end
+  end
+end
+
+local function enter(job)
+  local life = job.life
+  promise(job, 1)
+  if life.state == 'ready' or life.state == 'waiting' then
+    Lines.add(Store.line(job), Store.rank(job))
+  elseif life.state == 'scheduled' then
+    put_score('scheduled', by_arrival(job), life.due)
+  elseif life.state == 'running' then
+    put_score('run:' .. life.worker, by_arrival(job), 0)
+    if life.cancel then put_score('stop:' .. life.worker, job.id, 0) end
+  else
+    put_score('ended', job.id, life.expires_at)
+  end
+  count(job, 1)
+  if job.unique and not ENDED[life.state] and not Store.rival(job.tenant, job.unique) then
+    Store.unique[rival_field(job)] = job.id
+    put_field('unique', rival_field(job), job.id)
+  end
+end
+
+-- Set fields (false clears one) and move the job to where they put it.
+function Store.change(job, fields)
+  leave(job)
+  for name, value in pairs(fields) do
+    job.life[name] = value or nil
+  end
+  enter(job)
+  Store.dirty[job.id] = job
+end
+
+function Store.next_seq()
+  Store.seq = (Store.seq or tonumber(Store.meta[3]) or 0) + 1
+  return Store.seq
+end
+
+-- A new job, scheduled. `spec` is the number of the ARGV that Python packed for it.
+function Store.add(new, enqueued_at, due)
+  local job = {
+    id = new.id, seq = Store.next_seq(), task = new.task, queue = new.queue, tenant = new.tenant,
+    priority = new.priority, enqueued_at = enqueued_at, uses = new.uses, retry = new.retry, unique = new.unique,
+    retention = new.retention, spec = ARGV[new.spec], needs_need = true, fresh = true,
+    life = {state = 'scheduled', due = due, attempt = 0, tries = 0, units = 0},
+  }
+  Store.jobs[job.id], Store.dirty[job.id], Store.deleted[job.id] = job, job, nil
+  enter(job)
+  return job
+end
+
+-- An ended job is gone.
+function Store.remove(job)
+  leave(job)
+  Store.jobs[job.id], Store.dirty[job.id], Store.deleted[job.id] = false, nil, true
+end
+
+-- An attempt that has ended without ending its job.
+function Store.remember(job, attempt)
+  job.past = (job.past or call('HGET', base .. 'job:' .. job.id, 'past') or '') .. pack(attempt)
+  job.life.past = (job.life.past or 0) + 1
+end
+
+-- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+local function write_job(job)
+  local fields = {base .. 'job:' .. job.id, 'life', pack(job.life)}
+  local function add(name, value)
+    if value then fields[#fields + 1], fields[#fields + 2] = name, value end
+  end
+  if job.needs_need then add('need', fold(job)) end
+  add('spec', job.spec)
+  add('past', job.past)
+  add('result', job.result)
+  add('progress', job.progress)
+  call('HSET', unpack(fields))
+  if job.result == false then call('HDEL', fields[1], 'result') end
+  if job.spec then put_score('jobs', job.id, job.seq) end
+end
+
+local function write_line(line)
+  local gone, added = {}, {}
+  for member in pairs(line.gone) do gone[#gone + 1] = member end
+  for member in pairs(line.added) do added[#added + 1], added[#added + 2] = 0, member end
+  local size = Lines.size(line)
+  each_slice(gone, function(...) call('ZREM', line.key, ...) end)
+  each_slice(added, function(...) call('ZADD', line.key, ...) end)
+  if size == line.stored then return end
+  if size == 0 or line.stored == 0 then Store.index(line, size > 0) end
+end
+
+-- Which lines there are: queues with ready jobs, (queue, task) set aside, queues that wait on a key.
+function Store.index(line, exists)
+  local verb = exists and 'SADD' or 'SREM'
+  if line.kind == 'ready' then
+    call(verb, base .. 'queues', line.queue)
+  elseif line.kind == 'aside' then
+    call(verb, base .. 'asides', join(line.queue, line.other))
+  else
+    local queues = base .. 'waitq:' .. line.other
+    call(verb, queues, line.queue)
+    if exists then
+      put_score('waited', Store.by_name(line.other), 0)
+    elseif call('EXISTS', queues) == 0 then
+      put_score('waited', Store.by_name(line.other), false)
+    else
+      put_score('waited', Store.by_name(line.other), 0)
+    end
+  end
+end
+
+local function write_scores(name, members)
+  local gone, added = {}, {}
+  for member, score in pairs(members) do
+    if score then added[#added + 1], added[#added + 2] = score, member else gone[#gone + 1] = member end
+  end
+  each_slice(gone, function(...) call('ZREM', base .. name, ...) end)
+  each_slice(added, function(...) call('ZADD', base .. name, ...) end)
+end
+
+local function write_fields(name, fields)
+  local gone, added = {}, {}
+  for field, value in pairs(fields) do
+    if value then added[#added + 1], added[#added + 2] = field, value else gone[#gone + 1] = field end
+  end
+  each_slice(gone, function(...) call('HDEL', base .. name, ...) end)
+  each_slice(added, function(...) call('HSET', base .. name, ...) end)
+end
+
+local function write_counts()
+  for field, by in pairs(Counts) do
+    if by ~= 0 and call('HINCRBY', base .. 'counts', field, by) == 0 then
+      call('HDEL', base .. 'counts', field)
+    end
+  end
+end
+
+function Store.write()
+  for id in pairs(Store.deleted) do
+    call('DEL', base .. 'job:' .. id)
+    put_score('jobs', id, false)
+  end
+  for _, job in pairs(Store.dirty) do write_job(job) end
+  for _, line in pairs(Lines.all) do
+    if line.changed then write_line(line) end
+  end
+  for name, fields in pairs(Fields) do write_fields(name, fields) end
+  for name, members in pairs(Scores) do write_scores(name, members) end
+  write_counts()
+  if Store.seq then call('HSET', base .. 'meta', 'seq', Store.seq) end
+end
