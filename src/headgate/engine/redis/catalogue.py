@@ -60,7 +60,9 @@ FAMILIES: dict[str, Kind] = {
     "aside:": Kind("zset", "while used", "line of ready jobs of (queue, task) that no worker knew"),
     "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),
     "waitq:": Kind("set", "while used", "queues with waiters on a key"),
-    "held:": Kind("hash", "while used", "job → since when it holds a key, `r` for a reservation. Held = HLEN"),
+    "held:": Kind(
+        "hash", "while used", "job → since when it holds a key, `r` for a reservation. Held = HLEN"
+    ),
     "run:": Kind("zset", "while used", "what a worker runs"),
     "stop:": Kind("zset", "while used", "which of these it was asked to stop"),
     "starts:": Kind("zset", "while used", "starts within a sliding window"),

@@ -255,11 +255,15 @@ class RedisEngine(Engine):
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
-        return [None if fields is None else read_job(fields) for fields in await finding.fields(self._store, ids)]
+        return [
+            None if fields is None else read_job(fields) for fields in await finding.fields(self._store, ids)
+        ]
 
     async def states(self, ids: Sequence[str]) -> list[JobState | None]:
         answers = await self._store.answers("states", list(ids))
-        known = [next((state for state in row if state is not False), False) for row in zip(*answers, strict=True)]
+        known = [
+            next((state for state in row if state is not False), False) for row in zip(*answers, strict=True)
+        ]
         return [None if state is False else JobState(or_none(state)) for state in known]
 
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:

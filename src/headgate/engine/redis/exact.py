@@ -1,4 +1,4 @@
-"""Which numbers fit: Lua's are doubles, exact up to 2^53. What would be rounded is refused before anything is stored."""
+"""Which numbers fit: Lua's are doubles, exact up to 2^53. What would be rounded is refused before it is stored."""
 
 from __future__ import annotations
 

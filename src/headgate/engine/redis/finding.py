@@ -67,7 +67,8 @@ async def _find_in(
 
 async def _merged(store: Store, wanted: Filter, limit: int, after: str | None) -> list[Job]:
     """Arrival numbers of partitions cannot be compared: here the newest is the one enqueued last."""
-    (last,) = [None] if after is None else [f and read_job(f) for f in await fields(store, [after])]
+    kept = None if after is None else (await fields(store, [after]))[0]
+    last = None if kept is None else read_job(kept)
     found: list[Job] = []
     for partition in store.partitions:
         most = limit

@@ -6,7 +6,7 @@ looked at again; so is a record whose id came up earlier in the same batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -49,7 +49,7 @@ def _home(store: Store, record: ImportedJob) -> int:
     return spread.home(record.job.tenant, len(store.partitions))
 
 
-def _alike(store: Store, records: Sequence[ImportedJob], number: int) -> Any:
+def _alike(store: Store, records: Sequence[ImportedJob], number: int) -> Iterator[ImportedJob]:
     """Records of one partition until the first one whose id came before."""
     ids: set[str] = set()
     for record in records:
@@ -70,7 +70,9 @@ async def _import(
     specs = [packed_spec(record.job) for record in records]
     answer, _ = await store.one(partition, "import_jobs", ([], packed), specs, now)
     return [
-        ImportResult(record.job.id, None if state is False else JobState(state), refused and wording(refused) or None)
+        ImportResult(
+            record.job.id, None if state is False else JobState(state), wording(refused) if refused else None
+        )
         for record, (state, refused) in zip(records, answer, strict=False)
     ]
 

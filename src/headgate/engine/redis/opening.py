@@ -6,13 +6,13 @@ import logging
 import uuid
 from typing import Any
 
-import redis
+from redis import exceptions as refused
 
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.catalogue import SINGLE, VERSION
 from headgate.engine.redis.refusals import server_error, unknown_version
 from headgate.engine.redis.scripts import lone_script
-from headgate.engine.redis.servers import Servers, client
+from headgate.engine.redis.servers import Client, Servers, client
 from headgate.engine.redis.url import Target
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, SchemaMismatch
 
@@ -28,9 +28,9 @@ def found(servers: Servers, partition: Partition) -> bool:
     target = servers.target
     try:
         return _found(servers, partition)
-    except (redis.AuthenticationError, redis.ResponseError) as error:
+    except (refused.AuthenticationError, refused.ResponseError) as error:
         raise server_error(_full_text(error), target.shown) from None
-    except redis.RedisError as error:
+    except refused.RedisError as error:
         servers.doubt()
         raise EngineUnavailable(f"{target.shown} cannot be reached: {error}") from None
 
@@ -42,7 +42,13 @@ def _found(servers: Servers, partition: Partition) -> bool:
         _check_server(asked, target)
         others = [name for name in SINGLE if name != "meta"]
         answer: Any = asked.eval(
-            lone_script("open").text.decode(), 1, partition.meta, VERSION, uuid.uuid4().hex, target.partitions, *others
+            lone_script("open").text.decode(),
+            1,
+            partition.meta,
+            VERSION,
+            uuid.uuid4().hex,
+            target.partitions,
+            *others,
         )
     finally:
         asked.close()
@@ -63,32 +69,36 @@ def _found(servers: Servers, partition: Partition) -> bool:
     return created == "1"
 
 
-def _full_text(error: redis.RedisError) -> str:
+def _full_text(error: refused.RedisError) -> str:
     """redis-py takes the code off some messages; put it back."""
     text = str(error)
-    if isinstance(error, redis.exceptions.NoPermissionError) and not text.startswith("NOPERM"):
+    if isinstance(error, refused.NoPermissionError) and not text.startswith("NOPERM"):
         return f"NOPERM {text}"
-    if isinstance(error, redis.exceptions.ReadOnlyError):
+    if isinstance(error, refused.ReadOnlyError):
         return f"READONLY {text}"
-    if isinstance(error, redis.exceptions.OutOfMemoryError):
+    if isinstance(error, refused.OutOfMemoryError):
         return f"OOM {text}"
-    if isinstance(error, redis.exceptions.ClusterDownError):
+    if isinstance(error, refused.ClusterDownError):
         return f"CLUSTERDOWN {text}"
-    if isinstance(error, redis.AuthenticationError) and not text.startswith(("NOAUTH", "WRONGPASS", "NOPERM")):
+    if isinstance(error, refused.AuthenticationError) and not text.startswith(
+        ("NOAUTH", "WRONGPASS", "NOPERM")
+    ):
         return f"WRONGPASS {text}"
     return text
 
 
-def _check_server(asked: redis.Redis, target: Target) -> None:
+def _check_server(asked: Client, target: Target) -> None:
     try:
-        info: dict[str, Any] = asked.info()  # pyright: ignore[reportAssignmentType]
-    except redis.exceptions.NoPermissionError:
+        info: dict[str, Any] = asked.info()
+    except refused.NoPermissionError:
         return
     version = str(info.get("redis_version", "0"))
     if "valkey_version" not in info and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         raise EngineError(f"{target.shown} is Redis {version}; Headgate needs 6.2 or newer, or Valkey")
     if info.get("cluster_enabled") and target.mode != "cluster":
-        raise ConfigError(f"{target.shown} is a node of a cluster; write redis+cluster:// instead of redis://")
+        raise ConfigError(
+            f"{target.shown} is a node of a cluster; write redis+cluster:// instead of redis://"
+        )
     if target.mode == "cluster" and not info.get("cluster_enabled"):
         raise ConfigError(f"{target.shown} is no cluster; write redis:// instead of redis+cluster://")
     for warning in _warnings(info, asked):
@@ -97,12 +107,16 @@ def _check_server(asked: redis.Redis, target: Target) -> None:
             log.warning("%s", text)
 
 
-def _warnings(info: dict[str, Any], asked: redis.Redis) -> list[str]:
+def _warnings(info: dict[str, Any], asked: Client) -> list[str]:
     found: list[str] = []
     if not info.get("aof_enabled"):
         found.append(
             "no append-only file (appendonly no): a crash or restart of the server loses "
-            + ("all jobs since its last snapshot" if _snapshots(asked) else "every job; nothing is saved at all")
+            + (
+                "all jobs since its last snapshot"
+                if _snapshots(asked)
+                else "every job; nothing is saved at all"
+            )
         )
     policy = str(info.get("maxmemory_policy", "noeviction"))
     if info.get("maxmemory") and policy != "noeviction" and not policy.startswith("volatile"):
@@ -112,8 +126,8 @@ def _warnings(info: dict[str, Any], asked: redis.Redis) -> list[str]:
     return found
 
 
-def _snapshots(asked: redis.Redis) -> bool:
+def _snapshots(asked: Client) -> bool:
     try:
-        return bool(asked.config_get("save").get("save"))  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
-    except redis.ResponseError:
+        return bool(asked.config_get("save").get("save"))
+    except refused.ResponseError:
         return True

@@ -74,7 +74,9 @@ def counted(answers: Sequence[Row]) -> tuple[dict[tuple[str, str], int], set[str
 def queues(answers: Sequence[Row]) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
     counts, paused = counted(answers)
-    names = {queue for (queue, state), number in counts.items() if number and not JobState(state).ended} | paused
+    names = {
+        queue for (queue, state), number in counts.items() if number and not JobState(state).ended
+    } | paused
     states = ("scheduled", "ready", "waiting", "running")
     return [
         QueueStatus(name, name in paused, *(counts.get((name, state), 0) for state in states))

@@ -84,12 +84,11 @@ def or_false(value: Any) -> Any:
 
 def packed_spec(job: NewJob) -> bytes:
     """The part that scripts keep without reading it."""
-    return encode(
-        Spec(
-            job.task, job.queue, job.args, job.tenant, job.priority, job.uses, job.timeout, job.unique, job.metadata,
-            job.retention,
-        )  # fmt: skip
-    )
+    spec = Spec(
+        job.task, job.queue, job.args, job.tenant, job.priority, job.uses, job.timeout, job.unique, job.metadata,
+        job.retention,
+    )  # fmt: skip
+    return encode(spec)
 
 
 def packed_job(job: NewJob, argument: int) -> Packed:

@@ -45,7 +45,9 @@ def server_error(text: str, where: str) -> HeadgateError:
     if "non local key" in text:
         return EngineUnavailable(f"{where}: the slot of this partition is moving ({text})")
     if code == "WRONGTYPE":
-        return Mismatch(f"{where}: a key of Headgate's is of another kind; is the prefix used by somebody else? ({text})")
+        return Mismatch(
+            f"{where}: a key of Headgate's is of another kind; is the prefix used by somebody else? ({text})"
+        )
     if "invalid DB index" in text or "out of range" in text:
         return ConfigError(f"{where}: {text}; the URL names a database that this server does not have")
     return EngineError(f"{where}: {text}")
@@ -56,9 +58,7 @@ def refusal(answer: Sequence[Any], where: str) -> HeadgateError:
     code, *about = answer
     match code:
         case "lapsed":
-            return LeaseLost(
-                f"the lease of worker {about[0]!r} has lapsed; what it ran is no longer its own"
-            )
+            return LeaseLost(f"the lease of worker {about[0]!r} has lapsed; what it ran is no longer its own")
         case "exists":
             return JobExists(f"a job with id {about[0]!r} exists already; nothing was enqueued", about[0])
         case "rival":

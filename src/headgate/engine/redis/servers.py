@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-from abc import ABC, abstractmethod
 from typing import Any
 
 import redis
@@ -16,13 +15,16 @@ from headgate.errors import EngineUnavailable
 
 SLOTS = 16384
 
+Client = Any
+"""A redis.Redis. Its types are partly unknown; here it is used for a handful of commands."""
+
 
 def slot_of(tag: str) -> int:
     """The cluster slot of the keys that begin with a partition's tag: CRC16 of what stands between the braces."""
     return binascii.crc_hqx(tag[1 : tag.index("}")].encode(), 0) % SLOTS
 
 
-def client(target: Target, address: Address | None) -> redis.Redis:
+def client(target: Target, address: Address | None) -> Client:
     """A blocking client, for what is rare: opening, listening, asking around."""
     common: dict[str, Any] = {
         "db": target.db, "username": target.user, "password": target.password, "socket_timeout": None,
@@ -35,32 +37,27 @@ def client(target: Target, address: Address | None) -> redis.Redis:
     return redis.Redis(host=address[0], port=address[1], **common, **tls)
 
 
-class Servers(ABC):
-    """Finds the server of a slot; None is the socket of a unix:// URL."""
+class Servers:
+    """The server of the URL, whatever the slot. None stands for the socket of a unix:// URL."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    @abstractmethod
     def address(self, slot: int) -> Address | None:
-        """Where the slot is believed to be. May ask around: not for the event loop's thread."""
+        """Where the slot is. May ask around: not for the event loop's thread."""
+        return self.target.addresses[0] if self.target.addresses else None
 
-    def known(self, slot: int) -> Address | None | bool:
+    def known(self, slot: int) -> Address | bool | None:
         """The same without asking; False when it is not known."""
         return self.address(slot)
 
     def moved(self, slot: int, address: Address) -> None:
-        """A server said who has the slot."""
+        """A server said who has the slot: only in a cluster."""
+        return
 
     def doubt(self) -> None:
-        """A server could not be reached, or is a replica: ask again next time."""
-
-
-class OneServer(Servers):
-    """The server of the URL."""
-
-    def address(self, slot: int) -> Address | None:
-        return self.target.addresses[0] if self.target.addresses else None
+        """A server could not be reached, or is a replica: ask again next time, where there is somebody to ask."""
+        return
 
 
 class Sentinels(Servers):
@@ -69,8 +66,10 @@ class Sentinels(Servers):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self._master: Address | None = None
-        self._sentinel = Sentinel(
-            list(target.addresses), socket_timeout=5, sentinel_kwargs={"password": target.password, "protocol": 2}
+        self._sentinel: Any = Sentinel(
+            list(target.addresses),
+            socket_timeout=5,
+            sentinel_kwargs={"password": target.password, "protocol": 2},
         )
 
     def address(self, slot: int) -> Address | None:
@@ -84,7 +83,7 @@ class Sentinels(Servers):
             self._master = (host if isinstance(host, str) else host.decode(), int(port))
         return self._master
 
-    def known(self, slot: int) -> Address | None | bool:
+    def known(self, slot: int) -> Address | bool | None:
         return self._master or False
 
     def doubt(self) -> None:
@@ -99,7 +98,7 @@ class ClusterNodes(Servers):
         self._owners: dict[int, Address] = {}
         self._nodes: dict[Address, None] = dict.fromkeys(target.addresses)
 
-    def known(self, slot: int) -> Address | None | bool:
+    def known(self, slot: int) -> Address | bool | None:
         return self._owners.get(slot, False)
 
     def moved(self, slot: int, address: Address) -> None:
@@ -149,7 +148,7 @@ def servers_of(target: Target) -> Servers:
         case "cluster":
             return ClusterNodes(target)
         case _:
-            return OneServer(target)
+            return Servers(target)
 
 
 async def find(servers: Servers, slot: int) -> Address | None:

@@ -1,8 +1,8 @@
 """Which partition a job lives in, and what may not be shared between partitions.
 
 A tenant lives in one partition, so that its limits stay exact and each step stays atomic. Jobs without a tenant live in
-partition 0, all of them: their limits are exact, too. What would have to be counted over several partitions (caps of tasks
-and queues, `shared=True` limits of jobs with a tenant) is refused.
+partition 0, all of them: their limits are exact, too. What would have to be counted over several partitions (caps of
+tasks and queues, `shared=True` limits of jobs with a tenant) is refused.
 """
 
 from __future__ import annotations

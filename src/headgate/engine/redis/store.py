@@ -1,4 +1,4 @@
-"""The store as this process has it open: its partitions, calls to them, listeners; one per process, also after a fork."""
+"""The store as one process has it open: its partitions, calls to them, listeners. A forked child has its own."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ class Store:
     ) -> Answer:
         """Run a verb on one partition; returns its answer and the raw texts that came with it."""
         payload = encode(given)
+        answer: list[Any] = []
         for _ in range(3):
             status, *raw = await self._calls.script(
                 partition, script(verb), self._header(partition, now), payload, *specs
@@ -113,6 +114,6 @@ class Store:
 
     def _subscribe(self) -> Any:
         address = self._calls.servers.address(self.partitions[0].slot)
-        pubsub = client(self.target, address).pubsub()  # pyright: ignore[reportUnknownMemberType]
-        pubsub.subscribe(*(p.tag + channel for p in self.partitions for channel in CHANNELS))  # pyright: ignore[reportUnknownMemberType]
+        pubsub = client(self.target, address).pubsub()
+        pubsub.subscribe(*(p.tag + channel for p in self.partitions for channel in CHANNELS))
         return pubsub

@@ -65,7 +65,13 @@ def parse(url: str, shown: str) -> Target:
         raise ConfigError(f"{shown!r} is not a URL: {error}") from None
     options = _options(parts, shown)
     mode: Mode = (
-        "unix" if head == "unix" else "cluster" if "cluster" in head else "sentinel" if "sent" in head else "server"
+        "unix"
+        if head == "unix"
+        else "cluster"
+        if "cluster" in head
+        else "sentinel"
+        if "sent" in head
+        else "server"
     )
     userinfo, _, hosts = parts.netloc.rpartition("@")
     user, _, password = userinfo.partition(":")

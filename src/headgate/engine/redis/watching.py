@@ -6,6 +6,7 @@ once. Sleepers ask the store what there is; a wake too many costs them one look.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import threading
@@ -125,10 +126,8 @@ def _hang_up(pubsub: Any) -> None:
     connection = pubsub.connection
     sock = getattr(connection, "_sock", None)
     if sock is not None:
-        try:
+        with contextlib.suppress(OSError):
             sock.shutdown(2)
-        except OSError:
-            pass
 
 
 def _ring(wake: Wake) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import hiredis
@@ -18,6 +19,7 @@ from headgate.engine.redis.url import Address, Target
 from headgate.errors import EngineUnavailable
 
 Argument = str | bytes | int
+_pack: Callable[[tuple[Argument, ...]], bytes] = hiredis.pack_command  # pyright: ignore[reportAssignmentType, reportUnknownMemberType, reportUnknownVariableType]
 Reply = asyncio.Future[Any]
 
 
@@ -45,7 +47,7 @@ class Wire(asyncio.Protocol):
             return reply
         if not self._out:
             self._loop.call_soon(self._flush)
-        self._out.append(hiredis.pack_command(arguments))  # pyright: ignore[reportArgumentType]
+        self._out.append(_pack(arguments))
         self._waiting.append((self._loop.time(), reply))
         if self._check is None:
             self._check = self._loop.call_later(self._patience, self._look)
@@ -108,7 +110,9 @@ class Wire(asyncio.Protocol):
 
     def _gone(self, error: BaseException | None) -> EngineUnavailable:
         why = f": {error}" if error is not None and str(error) else ""
-        return EngineUnavailable(f"the connection to {self._where} was lost{why}; what was asked may have been done")
+        return EngineUnavailable(
+            f"the connection to {self._where} was lost{why}; what was asked may have been done"
+        )
 
 
 async def connect(target: Target, address: Address | None, patience: float) -> Wire:
