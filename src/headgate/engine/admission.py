@@ -150,6 +150,7 @@ class Admission(Generic[J]):
         self.now = now
         self.patience = patience
         self.touched: dict[str, None] = {}
+        self.unknown: dict[str, None] = {}
 
     def free(self, key: str) -> int:
         """Slots or whole tokens that are left. Below zero when a limit was lowered under what runs (rule 11)."""
@@ -213,6 +214,7 @@ class Admission(Generic[J]):
             return self.claim(job)
         self.give_back([job])
         self.ledger.set_aside(job)
+        self.unknown[job.task] = None
         return False
 
     def claim(self, job: J) -> bool:

@@ -103,7 +103,7 @@ class SqliteEngine(Engine):
         )
         try:
             with translated(self.path), session as connection:
-                return migrate(connection, self.path)
+                return migrate(connection, self.path, self.settings.busy_timeout)
         finally:
             session.close()
 
@@ -334,8 +334,15 @@ class SqliteEngine(Engine):
 
 
 def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more: bool) -> Exchanged:
-    cancelling = _cancelling(step, worker)
-    return Exchanged(tuple(step.ledger.started), tuple(refused), cancelling, next_due(step), more, step.now)
+    return Exchanged(
+        attempts=tuple(step.ledger.started),
+        refused=tuple(refused),
+        cancelling=_cancelling(step, worker),
+        next_due=next_due(step),
+        more=more,
+        now=step.now,
+        set_aside=tuple(step.admission.unknown),
+    )
 
 
 def _cancelling(step: Step, worker: str) -> tuple[str, ...]:
