@@ -72,7 +72,7 @@ class PastAttempt(msgspec.Struct, frozen=True, array_like=True):
     error: str | None = None
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """What is enqueued. `at` (a point in time) beats `delay` (from the store's now); neither means now."""
 
     id: str

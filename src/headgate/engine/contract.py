@@ -24,8 +24,8 @@ Algorithm = Literal["token_bucket", "leaky", "sliding_window"]
 DAY = 24 * 3600 * SECOND
 
 
-class Record(msgspec.Struct, frozen=True):
-    """A small frozen value."""
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """A small frozen value. Never part of a cycle, so the garbage collector need not look at the thousands of them."""
 
 
 # ── settings and limits ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -84,7 +84,9 @@ class Step(Moves):
         ended = fields.get("attempts", ())[len(job.attempts) :]
         for name, value in fields.items():
             setattr(job, name, value)
-        if not job.seq:  # a new job is inserted first, in its new state, without the fields that only `save` writes
+        if (
+            not job.seq
+        ):  # a new job is inserted first, in its new state, without the fields that only `save` writes
             self.ledger.flush()
         for attempt in ended:
             self._remember(job, attempt)
