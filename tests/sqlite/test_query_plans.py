@@ -50,7 +50,7 @@ JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|meters|starts|h|j|n
 def connection(tmp_path: Path) -> Iterator[Connection]:
     """A migrated file, never analysed: the planner has no statistics, as in production."""
     connection = connect(str(tmp_path / "jobs.db"), "NORMAL", 0)
-    migrate(connection, "jobs.db")
+    migrate(connection, "jobs.db", 0)
     yield connection
     connection.close()
 
