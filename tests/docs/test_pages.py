@@ -13,6 +13,7 @@ import pytest
 
 import headgate
 import headgate.testing
+from headgate.engine.contract import QueueStatus
 from tests.docs.pages import PAGES, ROOT, name_of, prose
 from tests.docs.shell import root, walk
 
@@ -25,6 +26,12 @@ def anchors(page: Path) -> set[str]:
     """What can stand behind `#` in a link to a page."""
     titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def linked(page: Path) -> set[Path]:
+    """The pages that a page links to."""
+    files = {(page.parent / link.partition("#")[0]).resolve() for link in _LINK.findall(prose(page))}
+    return {file for file in files if file.suffix == ".md" and file.exists()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -42,7 +49,11 @@ def test_every_page_can_be_reached_from_the_readme():
     seen, new = set[Path](), {ROOT / "README.md"}
     while new:
         seen |= new
-        links = {(page.parent / link.partition("#")[0]).resolve() for page in new for link in _LINK.findall(prose(page))}
+        links = {
+            (page.parent / link.partition("#")[0]).resolve()
+            for page in new
+            for link in _LINK.findall(prose(page))
+        }
         new = {file for file in links if file.suffix == ".md" and file.exists()} - seen
     assert set(PAGES) <= seen, sorted(name_of(page) for page in set(PAGES) - seen)
 
@@ -56,7 +67,9 @@ def test_the_reference_has_every_public_name():
 def signatures() -> Iterator[tuple[str, list[str]]]:
     """The signatures in the headings of the reference: a dotted name, and the parameters."""
     for heading in re.findall(r"^#+ `(.+\))`$", API.read_text("utf-8"), re.MULTILINE):
-        call = ast.parse(f"def {heading.partition('(')[0].replace('.', '__')}({heading.partition('(')[2]}: ...").body[0]
+        call = ast.parse(
+            f"def {heading.partition('(')[0].replace('.', '__')}({heading.partition('(')[2]}: ..."
+        ).body[0]
         assert isinstance(call, ast.FunctionDef)
         args = call.args
         yield heading.partition("(")[0], [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
@@ -92,11 +105,17 @@ def test_every_signature_in_the_reference_is_the_real_one(name: str, documented:
 @pytest.mark.parametrize("owner", ["App", "Task", "JobHandle", "JobContext", "Worker"])
 def test_the_reference_has_every_public_method(owner: str):
     text = API.read_text("utf-8")
-    names = [name for name in dir(getattr(headgate, owner)) if not name.startswith("_") and not name.endswith("_sync")]
+    names = [
+        name
+        for name in dir(getattr(headgate, owner))
+        if not name.startswith("_") and not name.endswith("_sync")
+    ]
     known_inside = {
         "portal", "build", "send", "decode", "encode_result", "decode_result", "declared", "ask_to_end", "redirect",
     }  # fmt: skip
-    missing = [name for name in names if name not in known_inside and not re.search(rf"`[^`\n]*\b{name}\b", text)]
+    missing = [
+        name for name in names if name not in known_inside and not re.search(rf"`[^`\n]*\b{name}\b", text)
+    ]
     assert not missing
 
 
@@ -109,4 +128,35 @@ def test_the_reference_has_every_command_and_option():
             missing.append(command_text)
         options = [name for one in command.params for name in one.opts if name.startswith("--")]
         missing += [f"{command_text} {name}" for name in options if name not in text and name != "--help"]
+    assert not missing
+
+
+def fields_of(command: str) -> list[str]:
+    """The JSON fields that the reference names for a command, up to the first explanation."""
+    row = re.search(rf"^\| `{command}` \|[^|]*\|([^|]*)\|$", CLI.read_text("utf-8"), re.MULTILINE)
+    assert row is not None
+    return re.findall(r"`(\w+)`", row[1].partition(";")[0])
+
+
+@pytest.mark.parametrize(
+    ("command", "record"),
+    [
+        ("jobs", headgate.JobInfo),
+        ("explain", headgate.Explanation),
+        ("queues", QueueStatus),
+        ("limits", headgate.LimitInfo),
+        ("workers", headgate.WorkerInfo),
+    ],
+)
+def test_the_json_fields_in_the_reference_are_the_real_ones(command: str, record: Any):
+    assert fields_of(command) == list(record.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["AttemptInfo", "Changed", "ImportAttempt", "ImportRecord", "ImportRetry", "JobInfo", "OverrideInfo"],
+)
+def test_the_fields_of_a_record_are_all_in_the_reference(name: str):
+    text = API.read_text("utf-8")
+    missing = [field for field in getattr(headgate, name).__struct_fields__ if f"`{field}`" not in text]
     assert not missing
