@@ -64,15 +64,30 @@ def test_the_reference_has_every_public_name():
     assert not missing
 
 
-def signatures() -> Iterator[tuple[str, list[str]]]:
+def signatures() -> Iterator[tuple[str, ast.arguments]]:
     """The signatures in the headings of the reference: a dotted name, and the parameters."""
     for heading in re.findall(r"^#+ `(.+\))`$", API.read_text("utf-8"), re.MULTILINE):
         call = ast.parse(
             f"def {heading.partition('(')[0].replace('.', '__')}({heading.partition('(')[2]}: ..."
         ).body[0]
         assert isinstance(call, ast.FunctionDef)
-        args = call.args
-        yield heading.partition("(")[0], [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+        yield heading.partition("(")[0], call.args
+
+
+def defaults(args: ast.arguments) -> dict[str, Any]:
+    """Documented parameters and their defaults, `...` for those without a literal one."""
+    positional = [*args.posonlyargs, *args.args]
+    given = [None] * (len(positional) - len(args.defaults)) + list(args.defaults) + list(args.kw_defaults)
+    return {
+        one.arg: _literal(value) for one, value in zip([*positional, *args.kwonlyargs], given, strict=True)
+    }
+
+
+def _literal(value: ast.expr | None) -> Any:
+    try:
+        return ... if value is None else ast.literal_eval(value)
+    except ValueError:
+        return ...
 
 
 def find(name: str) -> Any:
@@ -92,14 +107,17 @@ def find(name: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize(("name", "documented"), list(signatures()), ids=lambda value: str(value)[:40])
-def test_every_signature_in_the_reference_is_the_real_one(name: str, documented: list[str]):
+@pytest.mark.parametrize(("name", "args"), list(signatures()), ids=lambda value: str(value)[:40])
+def test_every_signature_in_the_reference_is_the_real_one(name: str, args: ast.arguments):
+    documented = defaults(args)
     real = inspect.signature(find(name)).parameters.values()
-    named = [one.name for one in real if one.name not in ("self", "fn") and one.kind in (0, 1, 3)]
+    named = [one for one in real if one.name not in ("self", "fn") and one.kind in (0, 1, 3)]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in real):
-        assert set(named) <= set(documented)
+        assert {one.name for one in named} <= documented.keys()
     else:
-        assert named == documented
+        assert [one.name for one in named] == list(documented)
+    for one in named:
+        assert documented[one.name] in (..., one.default), one.name
 
 
 @pytest.mark.parametrize("owner", ["App", "Task", "JobHandle", "JobContext", "Worker"])
