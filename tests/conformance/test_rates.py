@@ -160,6 +160,18 @@ async def test_the_timer_rings_for_the_first_token_and_is_set_anew(world: World)
     assert (await world.snapshot()).timers == {}
 
 
+async def test_a_token_offered_and_not_claimed_does_not_make_the_timer_ring_over_and_over(
+    world: World,
+) -> None:
+    await world.rate("R", 2, per=10)
+    await world.fill(4, "R")
+    await world.claim()
+    assert (await world.later(5)).next_due == world.at(10), "the head's own token comes after the offered one"
+    await world.later(5)
+    assert await world.states("j3", "j4") == ["ready", "ready"]
+    assert (await world.snapshot()).timers == {}
+
+
 async def test_a_queue_that_nobody_works_does_not_hold_up_a_rate(world: World) -> None:
     await world.rate("R", 1, per=10)
     await world.enqueue("spender", "R", queue="west")
