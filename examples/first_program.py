@@ -7,9 +7,7 @@ app = App("sqlite:///jobs.db")
 
 
 @app.task
-async def greet(
-    name: str, customer: Annotated[int, ConcurrencyLimit(1)]
-) -> str:  # one at a time per customer
+async def greet(name: str, customer: Annotated[int, ConcurrencyLimit(1)]) -> str:  # one per customer
     await asyncio.sleep(0.1)
     return f"Hello {name}, customer {customer}!"
 
