@@ -216,6 +216,15 @@ async def test_a_reservation_becomes_the_slot_when_the_job_starts(world: World) 
 
 
 @pytest.mark.parametrize("settings", [Settings(patience=2)])
+async def test_a_reserved_slot_is_not_lost_to_a_more_urgent_job(world: World) -> None:
+    await _pass_over(world, times=2)
+    await world.enqueue("urgent", "A", priority=0)
+    await world.end(*await world.held("B"))
+    assert await world.claim() == ["both"]
+    assert await world.state("urgent") is JobState.WAITING
+
+
+@pytest.mark.parametrize("settings", [Settings(patience=2)])
 @pytest.mark.parametrize("verb", ["cancel", "replace"])
 async def test_a_job_that_leaves_gives_its_reservation_to_the_next_waiter(world: World, verb: str) -> None:
     await _pass_over(world, times=2, unique="u")
