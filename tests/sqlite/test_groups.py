@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import apsw
@@ -24,7 +24,7 @@ def job(id: str, uses: tuple[Use, ...] = ()) -> NewJob:
 
 
 @contextmanager
-def commits(engine: SqliteEngine) -> Iterator[list[bool]]:
+def commits(engine: SqliteEngine) -> Generator[list[bool]]:
     """The commits of the writer. What is put into `refuse` makes the next ones fail."""
     refuse: list[bool] = []
     seen: list[bool] = []
@@ -43,7 +43,7 @@ def commits(engine: SqliteEngine) -> Iterator[list[bool]]:
 
 
 @contextmanager
-def failing_commits(engine: SqliteEngine, count: int) -> Iterator[None]:
+def failing_commits(engine: SqliteEngine, count: int) -> Generator[None]:
     """The next commits fail when all work is done: the disk is full at the last moment."""
     left = count
 

@@ -109,10 +109,9 @@ async def test_a_loop_that_ends_with_work_in_flight_harms_nobody(engine: SqliteE
 
     def abandon(name: str) -> None:
         loop = asyncio.new_event_loop()
-        for n in range(20):
-            loop.create_task(engine.enqueue([job(f"{name}-{n}")]))
+        tasks = [loop.create_task(engine.enqueue([job(f"{name}-{n}")])) for n in range(20)]
         loop.run_until_complete(asyncio.sleep(0))
-        for task in asyncio.all_tasks(loop):
+        for task in tasks:
             task.cancel()
         loop.run_until_complete(asyncio.sleep(0))
         loop.close()
