@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from headgate import App
@@ -66,6 +67,14 @@ class Place:
         child.kill()
         self.killed[child.pid] = time.monotonic_ns()
 
+    def integrity(self) -> str:
+        """What SQLite itself says about the file."""
+        connection = apsw.Connection(str(self.folder / "jobs.db"))
+        try:
+            return str(connection.pragma("integrity_check"))
+        finally:
+            connection.close()
+
     def close(self) -> None:
         """End every process."""
         for child in self.children:
@@ -84,6 +93,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         yield place
         report = place.app.audit_sync()
         assert report.ok, report.problems
+        assert place.integrity() == "ok"
     finally:
         place.close()
         place.app.close_sync()

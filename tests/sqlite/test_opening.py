@@ -85,6 +85,20 @@ async def test_an_empty_file_is_taken(path: Path, open_engine: OpenEngine):
     assert await engine.states(["j"]) == [JobState.READY]
 
 
+async def test_a_damaged_file_says_that_it_is_damaged(tmp_path: Path):
+    path = tmp_path / "damaged.db"
+    engine = SqliteEngine(path)
+    await engine.enqueue([NewJob(id=f"j{n}", task="t") for n in range(500)])
+    await engine.close()
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    with pytest.raises(EngineUnavailable, match="damaged"):
+        await engine.enqueue([NewJob(id="new", task="t")])
+    with pytest.raises(EngineUnavailable, match="damaged"):
+        await engine.states(["j1"])
+    await engine.close()
+
+
 # ── places where no file can be ──────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -132,5 +132,11 @@ def translated(path: str) -> Generator[None]:
         raise SchemaMismatch(f"{path} is not a SQLite database, so it is not a Headgate one") from error
     except apsw.CorruptError as error:
         raise EngineUnavailable(f"{path} is damaged ({error}); restore it from a backup") from error
-    except (apsw.IOError, apsw.PermissionsError, apsw.AuthError, apsw.NoMemError) as error:
+    except (
+        apsw.IOError,
+        apsw.ProtocolError,
+        apsw.PermissionsError,
+        apsw.AuthError,
+        apsw.NoMemError,
+    ) as error:
         raise EngineUnavailable(f"{path}: {type(error).__name__}: {error}") from error
