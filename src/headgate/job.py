@@ -19,7 +19,7 @@ DEFAULT_PRIORITY = 50
 
 
 class JobState(StrEnum):
-    """Where a job stands (DESIGN section 4)."""
+    """Where a job stands (docs/start.md)."""
 
     SCHEDULED = "scheduled"
     READY = "ready"

@@ -16,6 +16,7 @@ from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.statements import names, sql
 
 FOR_PEOPLE = {
+    "adopt": "a new cap on a task or queue counts everything that runs",
     "all_holders": "the audit reads everything",
     "count": "a filter may match anything",
     "find": "a filter may match anything",

@@ -1,4 +1,4 @@
-"""The rules of admission (DESIGN section 3) in plain Python. Read this page first.
+"""The rules of admission (docs/reference/limits.md) in plain Python. Read this page first.
 
 A store keeps a *ledger*: who holds which key, who waits on it, who was offered it, what was spent of it. Everything
 that can start, stop or move a job goes through one `Admission`, which lives for one atomic step of the store:

@@ -401,7 +401,7 @@ class Engine(ABC):
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[ImportResult]:
-        """Take over jobs with their history (DESIGN section 4, Import); each record succeeds or is refused alone."""
+        """Take over jobs with their history; each record succeeds or is refused alone."""
 
     @abstractmethod
     async def register(self, worker: Worker, *, now: int | None = None) -> int:

@@ -26,9 +26,9 @@ def migrations() -> tuple[str, ...]:
 def migrate(connection: Connection, path: str, busy_timeout: int) -> tuple[int, int]:
     """Bring the file to this code's version; returns the versions before and after."""
     before = _look(connection, path)
+    use_wal(connection, path, busy_timeout)  # always: a copy may have lost the mode
     if before == len(migrations()):
         return before, before
-    use_wal(connection, path, busy_timeout)
     connection.execute("BEGIN IMMEDIATE")
     try:
         for script in migrations()[check(connection, path) :]:
