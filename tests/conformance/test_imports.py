@@ -53,7 +53,8 @@ async def test_the_original_enqueue_time_is_kept_and_decides_the_place_in_line(w
 async def test_a_job_whose_last_attempt_ended_it_keeps_that_state(
     world: World, last: AttemptOutcome, before: int
 ) -> None:
-    attempts = past(*["failed"] * before, last)
+    earlier: list[AttemptOutcome] = ["failed"] * before
+    attempts = past(*earlier, last)
     assert await world.take_over(record(world, "x", attempts=attempts)) == [ImportResult("x", S(last))]
     job = await world.get("x")
     assert job.history == attempts

@@ -99,6 +99,7 @@ async def test_a_job_of_two_keys_starts_within_its_patience_under_endless_single
     await world.claim()
     await world.enqueue("both", "A", "B")
     running = {"A": "a0", "B": "b0"}
+    started, ends = [""], 0
     for ends in range(1, 60):
         key = "AB"[ends % 2]
         world.move(0.01)
@@ -192,6 +193,22 @@ async def test_refusals_before_the_patience_is_used_up_reserve_nothing(world: Wo
     await _pass_over(world, times=1)
     assert await world.reserved("A") == []
     assert await world.state("both") is JobState.WAITING
+
+
+@pytest.mark.parametrize("settings", [Settings(patience=1)])
+async def test_a_refusal_by_the_key_that_made_the_offer_does_not_count(world: World) -> None:
+    await world.limit("A", 1)
+    await world.limit("B", 1)
+    await world.enqueue("holder", "B", queue="y")
+    await world.claim()
+    await world.enqueue("both", "A", "B", queue="x")
+    for number in range(3):
+        await world.enqueue(f"rival{number}", "B", queue="y")
+        await world.end(world.starts[-1])
+        assert await world.claim(queues=["y"]) == [f"rival{number}"], "both queues were offered the slot"
+        assert await world.claim(queues=["x"]) == []
+    assert await world.waiting_on("both") == "B"
+    assert await world.reserved("A") == []
 
 
 @pytest.mark.parametrize("settings", [Settings(patience=2)])
