@@ -222,6 +222,17 @@ async def test_a_lifted_rate_lets_everybody_through(world: World) -> None:
     assert (await world.snapshot()).timers == {}
 
 
+@pytest.mark.parametrize("algorithm", ["token_bucket", "sliding_window"])
+async def test_starts_while_a_rate_is_lifted_cost_nothing_later(world: World, algorithm: Algorithm) -> None:
+    await world.rate("R", 2, per=60, algorithm=algorithm)
+    await world.override("R", None)
+    await world.fill(5, "R")
+    assert len(await world.claim()) == 5
+    await world.clear("R")
+    await world.fill(3, "R", prefix="later")
+    assert await world.claim() == ["later1", "later2"]
+
+
 async def test_a_raised_rate_brings_its_waiters_forward(world: World) -> None:
     await world.rate("R", 1, per=60)
     await world.fill(3, "R")
