@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -154,3 +155,52 @@ def test_workers_killed_at_random_under_load_lose_nothing_and_exceed_nothing(
         worker.signal(signal.SIGTERM)
         assert worker.wait(15) == 0
     assert place.app.workers_sync() == []
+
+
+LATE = """
+async def main():
+    engine = SqliteEngine(sys.argv[1])
+    await engine.open()
+
+    async def outcome(work):
+        try:
+            answer = await work
+            return [list(pair) for pair in getattr(answer, "refused", ())]
+        except Exception as error:
+            return type(error).__name__
+
+    await engine.register(Worker("old", frozenset({"visit"}), lease=300_000))
+    (attempt,) = (await engine.exchange("old", [], 1)).attempts
+    stale = Succeeded(attempt.job, attempt.number, '"stale"')
+    say(attempt.job)
+    while True:
+        name = hear()
+        if name == "new":
+            await engine.register(Worker("new", frozenset(), lease=60_000_000))
+        say([await outcome(engine.heartbeat(name)), await outcome(engine.exchange(name, [stale], 1))])
+asyncio.run(main())
+"""
+
+
+def test_reports_that_come_late_are_refused_by_the_store_whatever_their_sender_believes(
+    place: Place, until_done: Callable[..., None]
+):
+    handle = place.shop.visit.enqueue_sync(1, 1.0)
+    late = place.child(LATE, place.folder / "jobs.db")
+    assert late.hear() == handle.id
+    (registered,) = place.app.workers_sync()
+    eventually(lambda: datetime.now(UTC) > registered.lease_until, "the lease to lapse; nobody sweeps")
+    late.tell("old")
+    assert late.hear() == ["LeaseLost", "LeaseLost"]
+    assert handle.status_sync() == "running", "nothing has changed"
+
+    place.worker()
+    eventually(lambda: place.record.lines("start"), "the second attempt")
+    late.tell("old")
+    assert late.hear() == ["LeaseLost", "LeaseLost"]
+    late.tell("new")
+    assert late.hear() == [[], [[handle.id, 1]]]
+    assert handle.status_sync() == "running"
+    until_done(10)
+    assert handle.info_sync().result is None
+    assert [attempt.outcome for attempt in handle.info_sync().attempts] == ["lost", "succeeded"]
