@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from bench.environments import is_ready
+from bench.results import LOAD_BEFORE
 from bench.rows import Row
 from bench.systems import System
+
+BUSY = 0.5  # a load that one benchmark process beside it would feel
 
 
 class Step:
@@ -28,6 +31,8 @@ class Progress:
         self.console = Console(stderr=True, highlight=False)
         self._total = total
         self._done = 0
+        if LOAD_BEFORE is not None and LOAD_BEFORE > BUSY:
+            self.console.print(f"The machine is busy already (load {LOAD_BEFORE}): expect figures to vary.")
 
     @contextmanager
     def step(self, row: Row, system: System, turn: int) -> Generator[Step]:

@@ -53,6 +53,14 @@ def _combine(name: str, values: list[Any]) -> Any:
     return max(values) if name in WORST else statistics.median(values)
 
 
+def load() -> float | None:
+    """How many processes wanted a core during the last minute; None where that is not known."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+LOAD_BEFORE = load()
+
+
 def surroundings() -> dict[str, Any]:
     """What else a reader of the figures has to know."""
     return {
@@ -60,4 +68,5 @@ def surroundings() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
+        "load_before": LOAD_BEFORE,
     }

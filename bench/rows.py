@@ -126,7 +126,7 @@ ROWS = (
     ),
     Row(
         "import",
-        "import headgate",
+        "from headgate import App",
         "import_time",
         {"samples": 11},
         (Check("milliseconds", "≤", 150, " ms"),),

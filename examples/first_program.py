@@ -6,18 +6,16 @@ from headgate import App, ConcurrencyLimit
 app = App("sqlite:///jobs.db")
 
 
-@app.task
-async def greet(
-    name: str, customer: Annotated[int, ConcurrencyLimit(1)]
-) -> str:  # one at a time per customer
+@app.task(max_concurrent=8)  # eight at once in all,
+async def sync(customer: Annotated[int, ConcurrencyLimit(1)]) -> str:  # one at a time per customer
     await asyncio.sleep(0.1)
-    return f"Hello {name}, customer {customer}!"
+    return f"customer {customer} is in sync"
 
 
 async def main() -> None:
-    async with app, app.worker(concurrency=10):
-        jobs = [await greet.enqueue(name, customer=42) for name in ("Ada", "Grace", "Barbara")]
-        print(*[await job.result(timeout=10) for job in jobs], sep="\n")
+    async with app, app.worker():
+        jobs = [await sync.enqueue(number % 3) for number in range(6)]
+        print(await jobs[-1].result())
 
 
 if __name__ == "__main__":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from abc import ABC, abstractmethod
 from pathlib import Path
 
 from headgate.engine.contract import Engine, Settings
 from headgate.engine.memory import MemoryEngine
+from headgate.engine.redis import RedisEngine
+from headgate.engine.redis.url import parse
+from headgate.engine.sqlite import SqliteEngine
+from tests.redis_leaks import check_and_clear
+from tests.redis_servers import binary, fresh_prefix, shared
 
 
 class Server(ABC):
@@ -52,8 +56,6 @@ class SqliteServer(Server):
     ledger = "headgate.engine.sqlite.ledger.SqliteLedger"
 
     def connect(self) -> Engine:
-        from headgate.engine.sqlite import SqliteEngine
-
         return SqliteEngine(self.directory / "jobs.db", self.settings)
 
 
@@ -64,22 +66,15 @@ class RedisServer(Server):
     kind = "valkey"
 
     def __init__(self, directory: Path, settings: Settings) -> None:
-        from tests.redis_servers import fresh_prefix, shared
-
         super().__init__(directory, settings)
         self.prefix = fresh_prefix()
         self.process = shared(self.kind)
         self.url = f"{self.process.url}?prefix={self.prefix}"
 
     def connect(self) -> Engine:
-        from headgate.engine.redis import RedisEngine
-        from headgate.engine.redis.url import parse
-
         return RedisEngine(parse(self.url, self.url), self.settings)
 
     async def close(self) -> None:
-        from tests.redis_leaks import check_and_clear
-
         await super().close()
         check_and_clear(self.process, self.prefix)
 
@@ -96,12 +91,7 @@ class Redis7Server(RedisServer):
     kind = "redis7"
 
 
-SERVERS: dict[str, type[Server]] = {"memory": MemoryServer}
-if importlib.util.find_spec("headgate.engine.sqlite"):
-    SERVERS["sqlite"] = SqliteServer
-if importlib.util.find_spec("headgate.engine.redis") and importlib.util.find_spec("redis"):
-    from tests.redis_servers import binary
-
-    for _server in (RedisServer, Redis6Server, Redis7Server):
-        if binary(_server.kind):
-            SERVERS[_server.kind] = _server
+SERVERS: dict[str, type[Server]] = {"memory": MemoryServer, "sqlite": SqliteServer}
+for _server in (RedisServer, Redis6Server, Redis7Server):
+    if binary(_server.kind):
+        SERVERS[_server.kind] = _server

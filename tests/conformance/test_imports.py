@@ -53,7 +53,8 @@ async def test_the_original_enqueue_time_is_kept_and_decides_the_place_in_line(w
 async def test_a_job_whose_last_attempt_ended_it_keeps_that_state(
     world: World, last: AttemptOutcome, before: int
 ) -> None:
-    attempts = past(*["failed"] * before, last)
+    earlier: list[AttemptOutcome] = ["failed"] * before
+    attempts = past(*earlier, last)
     assert await world.take_over(record(world, "x", attempts=attempts)) == [ImportResult("x", S(last))]
     job = await world.get("x")
     assert job.history == attempts
@@ -268,6 +269,8 @@ async def test_an_imported_job_respects_a_unique_key_in_use(world: World) -> Non
     for id, attempts in (("z1", past("succeeded")), ("z2", past("failed", "failed", "succeeded"))):
         (result,) = await world.take_over(record(world, id, unique="u", attempts=attempts))
         assert result == ImportResult(id, S.SUCCEEDED), "an ended one is in nobody's way"
+    (again,) = await world.enqueue_all(world.job("again", unique="u"))
+    assert (again.id, again.created) == ("x", False)
 
 
 async def test_a_reservation_is_given_up_by_an_import(world: World) -> None:

@@ -72,6 +72,24 @@ async def test_a_costly_head_is_not_passed_by_cheap_newcomers(world: World) -> N
     assert await world.claim() == ["cheap"]
 
 
+async def test_a_costly_head_is_not_starved_by_jobs_that_another_key_offers(world: World) -> None:
+    await world.limit("A", 1)
+    await world.rate("R", 5, per=5)
+    await world.enqueue("holder", "A")
+    await world.claim()
+    await world.fill(8, "A", "R", prefix="pair")
+    await world.enqueue("spender", ("R", 5))
+    assert await world.claim() == ["spender"]
+    await world.enqueue("costly", ("R", 5), priority=10)
+    await world.end("holder")
+    started: list[str] = []
+    for _ in range(6):
+        await world.later(1)
+        started += await world.claim_all()
+        await world.end(*[id for id in started if id != "costly" and id in world.claimed])
+    assert started[0] == "costly"
+
+
 async def test_a_newcomer_does_not_pass_the_waiters_when_the_token_is_there_before_the_sweep(
     world: World,
 ) -> None:
@@ -160,6 +178,18 @@ async def test_the_timer_rings_for_the_first_token_and_is_set_anew(world: World)
     assert (await world.snapshot()).timers == {}
 
 
+async def test_a_token_offered_and_not_claimed_does_not_make_the_timer_ring_over_and_over(
+    world: World,
+) -> None:
+    await world.rate("R", 2, per=10)
+    await world.fill(4, "R")
+    await world.claim()
+    assert (await world.later(5)).next_due == world.at(10), "the head's own token comes after the offered one"
+    await world.later(5)
+    assert await world.states("j3", "j4") == ["ready", "ready"]
+    assert (await world.snapshot()).timers == {}
+
+
 async def test_a_queue_that_nobody_works_does_not_hold_up_a_rate(world: World) -> None:
     await world.rate("R", 1, per=10)
     await world.enqueue("spender", "R", queue="west")
@@ -208,6 +238,17 @@ async def test_a_lifted_rate_lets_everybody_through(world: World) -> None:
     await world.override("R", None)
     assert await world.claim() == ["j2", "j3", "j4", "j5"]
     assert (await world.snapshot()).timers == {}
+
+
+@pytest.mark.parametrize("algorithm", ["token_bucket", "sliding_window"])
+async def test_starts_while_a_rate_is_lifted_cost_nothing_later(world: World, algorithm: Algorithm) -> None:
+    await world.rate("R", 2, per=60, algorithm=algorithm)
+    await world.override("R", None)
+    await world.fill(5, "R")
+    assert len(await world.claim()) == 5
+    await world.clear("R")
+    await world.fill(3, "R", prefix="later")
+    assert await world.claim() == ["later1", "later2"]
 
 
 async def test_a_raised_rate_brings_its_waiters_forward(world: World) -> None:

@@ -16,7 +16,7 @@ import io
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def with_output(found: Sequence[Block]) -> Iterator[tuple[Block, Block | None]]:
 
 
 def check_output(block: Block, printed: str, expected: str) -> None:
-    """Compare line by line, so that the message shows the line that differs."""
+    """Refuse output that is not what the page says; `…` there stands for anything."""
     pattern = re.escape(expected.strip()).replace("…", ".*?")
     if not re.fullmatch(pattern, printed.strip(), re.DOTALL):
         raise AssertionError(
@@ -99,7 +99,7 @@ def _close(names: dict[str, Any], runner: asyncio.Runner) -> list[str]:
 
 
 @contextlib.contextmanager
-def _on_path(folder: Path) -> Iterator[None]:
+def _on_path(folder: Path) -> Generator[None]:
     """Modules that a page writes can be imported, and are forgotten afterwards."""
     before = set(sys.modules)
     sys.path.insert(0, str(folder))

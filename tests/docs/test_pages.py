@@ -13,6 +13,7 @@ import pytest
 
 import headgate
 import headgate.testing
+from headgate.engine.contract import QueueStatus
 from tests.docs.pages import PAGES, ROOT, name_of, prose
 from tests.docs.shell import root, walk
 
@@ -25,6 +26,12 @@ def anchors(page: Path) -> set[str]:
     """What can stand behind `#` in a link to a page."""
     titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def linked(page: Path) -> set[Path]:
+    """The pages that a page links to."""
+    files = {(page.parent / link.partition("#")[0]).resolve() for link in _LINK.findall(prose(page))}
+    return {file for file in files if file.suffix == ".md" and file.exists()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -57,15 +64,30 @@ def test_the_reference_has_every_public_name():
     assert not missing
 
 
-def signatures() -> Iterator[tuple[str, list[str]]]:
+def signatures() -> Iterator[tuple[str, ast.arguments]]:
     """The signatures in the headings of the reference: a dotted name, and the parameters."""
     for heading in re.findall(r"^#+ `(.+\))`$", API.read_text("utf-8"), re.MULTILINE):
         call = ast.parse(
             f"def {heading.partition('(')[0].replace('.', '__')}({heading.partition('(')[2]}: ..."
         ).body[0]
         assert isinstance(call, ast.FunctionDef)
-        args = call.args
-        yield heading.partition("(")[0], [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+        yield heading.partition("(")[0], call.args
+
+
+def defaults(args: ast.arguments) -> dict[str, Any]:
+    """Documented parameters and their defaults, `...` for those without a literal one."""
+    positional = [*args.posonlyargs, *args.args]
+    given = [None] * (len(positional) - len(args.defaults)) + list(args.defaults) + list(args.kw_defaults)
+    return {
+        one.arg: _literal(value) for one, value in zip([*positional, *args.kwonlyargs], given, strict=True)
+    }
+
+
+def _literal(value: ast.expr | None) -> Any:
+    try:
+        return ... if value is None else ast.literal_eval(value)
+    except ValueError:
+        return ...
 
 
 def find(name: str) -> Any:
@@ -85,14 +107,17 @@ def find(name: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize(("name", "documented"), list(signatures()), ids=lambda value: str(value)[:40])
-def test_every_signature_in_the_reference_is_the_real_one(name: str, documented: list[str]):
+@pytest.mark.parametrize(("name", "args"), list(signatures()), ids=lambda value: str(value)[:40])
+def test_every_signature_in_the_reference_is_the_real_one(name: str, args: ast.arguments):
+    documented = defaults(args)
     real = inspect.signature(find(name)).parameters.values()
-    named = [one.name for one in real if one.name not in ("self", "fn") and one.kind in (0, 1, 3)]
+    named = [one for one in real if one.name not in ("self", "fn") and one.kind in (0, 1, 3)]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in real):
-        assert set(named) <= set(documented)
+        assert {one.name for one in named} <= documented.keys()
     else:
-        assert named == documented
+        assert [one.name for one in named] == list(documented)
+    for one in named:
+        assert documented[one.name] in (..., one.default), one.name
 
 
 @pytest.mark.parametrize("owner", ["App", "Task", "JobHandle", "JobContext", "Worker"])
@@ -121,4 +146,35 @@ def test_the_reference_has_every_command_and_option():
             missing.append(command_text)
         options = [name for one in command.params for name in one.opts if name.startswith("--")]
         missing += [f"{command_text} {name}" for name in options if name not in text and name != "--help"]
+    assert not missing
+
+
+def fields_of(command: str) -> list[str]:
+    """The JSON fields that the reference names for a command, up to the first explanation."""
+    row = re.search(rf"^\| `{command}` \|[^|]*\|([^|]*)\|$", CLI.read_text("utf-8"), re.MULTILINE)
+    assert row is not None
+    return re.findall(r"`(\w+)`", row[1].partition(";")[0])
+
+
+@pytest.mark.parametrize(
+    ("command", "record"),
+    [
+        ("jobs", headgate.JobInfo),
+        ("explain", headgate.Explanation),
+        ("queues", QueueStatus),
+        ("limits", headgate.LimitInfo),
+        ("workers", headgate.WorkerInfo),
+    ],
+)
+def test_the_json_fields_in_the_reference_are_the_real_ones(command: str, record: Any):
+    assert fields_of(command) == list(record.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["AttemptInfo", "Changed", "ImportAttempt", "ImportRecord", "ImportRetry", "JobInfo", "OverrideInfo"],
+)
+def test_the_fields_of_a_record_are_all_in_the_reference(name: str):
+    text = API.read_text("utf-8")
+    missing = [field for field in getattr(headgate, name).__struct_fields__ if f"`{field}`" not in text]
     assert not missing

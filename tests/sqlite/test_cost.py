@@ -11,7 +11,7 @@ from headgate.engine.contract import Limit, Succeeded, Worker
 from headgate.engine.sqlite import SqliteEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
-from tests.sqlite.conftest import OpenEngine
+from tests.sqlite.conftest import OpenEngine, writer
 
 START = 1_700_000_000 * SECOND
 FEW = 100
@@ -40,8 +40,7 @@ async def crowd(engine: SqliteEngine, waiting: int) -> None:
 
 async def instructions(engine: SqliteEngine, act: Act) -> int:
     """How many instructions the writer's connection executes while something is done."""
-    assert engine._file is not None
-    connection = engine._file._writer.connection
+    connection = writer(engine)
     count = 0
 
     def step() -> bool:
@@ -49,9 +48,9 @@ async def instructions(engine: SqliteEngine, act: Act) -> int:
         count += 1
         return False
 
-    connection.set_progress_handler(step, 1)  # pyright: ignore[reportAttributeAccessIssue]
+    connection.set_progress_handler(step, 1)
     await act(engine)
-    connection.set_progress_handler(None)  # pyright: ignore[reportAttributeAccessIssue]
+    connection.set_progress_handler(None)
     return count
 
 

@@ -16,6 +16,7 @@ from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.statements import names, sql
 
 FOR_PEOPLE = {
+    "adopt": "a new cap on a task or queue counts everything that runs",
     "all_holders": "the audit reads everything",
     "count": "a filter may match anything",
     "find": "a filter may match anything",
@@ -50,7 +51,7 @@ JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|meters|starts|h|j|n
 def connection(tmp_path: Path) -> Iterator[Connection]:
     """A migrated file, never analysed: the planner has no statistics, as in production."""
     connection = connect(str(tmp_path / "jobs.db"), "NORMAL", 0)
-    migrate(connection, "jobs.db")
+    migrate(connection, "jobs.db", 0)
     yield connection
     connection.close()
 

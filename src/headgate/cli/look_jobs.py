@@ -136,7 +136,7 @@ def _show_job(job: JobInfo, sentence: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from headgate.cli.show import output, readable, say, state_text, table
+    from headgate.cli.show import print_table, readable, say, state_text, table
     from headgate.cli.times import span
 
     say(sentence)
@@ -144,9 +144,9 @@ def _show_job(job: JobInfo, sentence: str) -> None:
     for name, value in _fields(job):
         cell = state_text(value) if name == "state" else Text(readable(value))
         fields.add_row(Text(name, style="bold"), cell)
-    output().print(fields)
+    print_table(fields)
     if job.attempts:
-        output().print()
+        say("")
         table(
             ("attempt", "outcome", "started", "took", "worker", "error"),
             (

@@ -19,6 +19,9 @@ AppName = Annotated[
     str | None,
     typer.Option("--app", metavar="MODULE:APP", help="Use the store of this app.", rich_help_panel="Store"),
 ]
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:APP", help="Where the app is, as in myproject.jobs:app.")
+]
 AppDir = Annotated[
     str,
     typer.Option("--app-dir", metavar="DIR", help="Where modules are looked for.", rich_help_panel="Store"),

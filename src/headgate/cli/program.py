@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import adjust, keep, look_jobs, look_store, put, steer, work
+from headgate.cli import adjust, enqueue, importing, keep, look_jobs, look_store, steer, work
 from headgate.cli.demo import command as demo
 from headgate.cli.exits import EPILOG, Program
 
@@ -56,7 +56,7 @@ def headgate(
 RUN, LOOK, STEER, KEEP = "Run", "Look", "Steer", "Keep"
 
 for panel, commands in (
-    (RUN, {"worker": work.worker, "enqueue": put.enqueue, "import": put.import_jobs}),
+    (RUN, {"worker": work.worker, "enqueue": enqueue.enqueue, "import": importing.import_jobs}),
     (LOOK, {"jobs": look_jobs.jobs, "job": look_jobs.job, "explain": look_jobs.explain}),
     (LOOK, {"queues": look_store.queues, "limits": look_store.limits, "workers": look_store.workers}),
     (STEER, {"cancel": steer.cancel, "restart": steer.restart}),

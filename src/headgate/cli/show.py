@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 PIPED_WIDTH = 200
 STATE_STYLES = {
@@ -76,7 +77,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Itera
         made.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for row in rows:
         made.add_row(*(c if isinstance(c, Text) else Text(readable(_cell(c))) for c in row))
-    output().print(made)
+    print_table(made)
+
+
+def print_table(made: Table) -> None:
+    """A pipe gets no blanks at the ends of lines."""
+    console = output()
+    if console.is_terminal:
+        console.print(made)
+        return
+    with console.capture() as captured:
+        console.print(made)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def _cell(value: Any) -> str:

@@ -26,7 +26,7 @@ def instant(text: str, what: str) -> datetime:
     except ValueError:
         raise ConfigError(f"{what} {text!r}: write a time such as 2030-01-31T08:00:00+00:00") from None
     if at.tzinfo is None:
-        raise ConfigError(f"{what} {text!r} has no time zone; add one, as in {text}Z")
+        raise ConfigError(f"{what} {text!r} has no time zone; write e.g. 2030-01-31T08:00:00Z")
     return at
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.exits import DONE
-from headgate.cli.options import AppDir
-from headgate.cli.put import Target
+from headgate.cli.options import AppDir, Target
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:

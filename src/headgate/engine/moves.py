@@ -174,8 +174,11 @@ class Moves(ABC):
         self._rules_changed(Key.of(key).name)
 
     def _rules_changed(self, name: str) -> None:
-        """A limit's numbers changed: look at all keys of it that are waited for."""
+        """A limit's numbers changed: look at all keys of it that are waited for. A cap counts what runs already."""
         self.book.changed()
+        kind, _, what = name.partition(":")
+        if kind in ("task", "queue") and self.book.is_cap(Key(name)):
+            self.adopt(Key(name).ident, **{kind: what})
         for key in self.keys_waiting():
             if Key.of(key).name == name:
                 self.admission.touch(key)
@@ -256,6 +259,10 @@ class Moves(ABC):
     @abstractmethod
     def change(self, job: Stored, **fields: Any) -> None:
         """Set fields of a stored job."""
+
+    @abstractmethod
+    def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
+        """Record the running jobs of a task or queue as holders of its cap, where they are not yet."""
 
     @abstractmethod
     def keys_waiting(self) -> Iterable[str]:

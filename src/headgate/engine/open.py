@@ -84,6 +84,8 @@ def _options(parts: SplitResult, url: str, known: Sequence[str]) -> dict[str, st
         if name not in known:
             there = ", ".join(known) or "none"
             raise ConfigError(f"{shown_url(url)!r}: unknown option {name!r}; there is {there}")
+    if options.get("synchronous", "full").lower() not in ("normal", "full"):
+        raise ConfigError(f"{shown_url(url)!r}: synchronous is normal or full")
     return options
 
 

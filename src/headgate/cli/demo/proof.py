@@ -158,10 +158,10 @@ def _recovered(runs: list[Run]) -> Claim:
         if later.first.customer == run.first.customer and later.first.at > run.ended
     ]
     first = min(waits, default=float("inf"))
-    found = f"the first one after {first:.1f} s"
-    return Claim(f"a dead worker's slots come back (lease {LEASE:g} s)", found, first <= LEASE + SLACK)
+    found = f"the first one after {first:.1f} s (lease {LEASE:g} s)"
+    return Claim("a dead worker's slots come back", found, first <= LEASE + SLACK)
 
 
 def _audit(evidence: Evidence) -> Claim:
     found = "; ".join(evidence.problems) or "no problems"
-    return Claim("the store fits together (headgate audit)", found, not evidence.problems)
+    return Claim("the store fits together (audit)", found, not evidence.problems)

@@ -128,6 +128,8 @@ class MemoryEngine(Engine):
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         with self._step(now) as step:
+            for job in list(self._store.running.get(worker.id, {}).values()):
+                step.lose(job)
             self._store.put(self._store.workers, worker.id, Registered(worker, step.now))
             return step.now
 
@@ -176,6 +178,7 @@ class MemoryEngine(Engine):
                 next_due=reading.next_due(self._store),
                 more=more,
                 now=step.now,
+                set_aside=tuple(step.admission.unknown),
             )
 
     def _report(self, step: Step, worker: str, report: Report) -> bool:

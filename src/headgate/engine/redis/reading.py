@@ -96,7 +96,7 @@ def workers(answers: Sequence[Row]) -> list[WorkerStatus]:
 
 def facts(answer: Row, fields: Sequence[Any]) -> Facts:
     """Why a job is where it is."""
-    book, held, waiting, holders, place, earliest, paused, live, now = answer
+    book, held, waiting, holders, offered, place, earliest, paused, live, now = answer
     job = read_job(fields)
     key = job.waiting_on
     serving = [tasks for tasks, queues in live if queues is False or job.queue in queues]
@@ -107,6 +107,7 @@ def facts(answer: Row, fields: Sequence[Any]) -> Facts:
             Holder(id, task, or_none(worker), since, bool(reserved))
             for id, task, worker, since, reserved in holders
         ),
+        offered=offered,
         place=or_none(place),
         earliest=or_none(earliest),
         paused=bool(paused),

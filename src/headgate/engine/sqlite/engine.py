@@ -103,7 +103,7 @@ class SqliteEngine(Engine):
         )
         try:
             with translated(self.path), session as connection:
-                return migrate(connection, self.path)
+                return migrate(connection, self.path, self.settings.busy_timeout)
         finally:
             session.close()
 
@@ -160,6 +160,8 @@ class SqliteEngine(Engine):
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         def work(step: Step) -> int:
+            for (seq,) in step.execute(sql("running_of"), (worker.id, -1)).fetchall():
+                step.lose(step.job_by_seq(seq))
             tasks, queues = (
                 to_json(sorted(worker.tasks)),
                 None if worker.queues is None else to_json(worker.queues),
@@ -334,8 +336,15 @@ class SqliteEngine(Engine):
 
 
 def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more: bool) -> Exchanged:
-    cancelling = _cancelling(step, worker)
-    return Exchanged(tuple(step.ledger.started), tuple(refused), cancelling, next_due(step), more, step.now)
+    return Exchanged(
+        attempts=tuple(step.ledger.started),
+        refused=tuple(refused),
+        cancelling=_cancelling(step, worker),
+        next_due=next_due(step),
+        more=more,
+        now=step.now,
+        set_aside=tuple(step.admission.unknown),
+    )
 
 
 def _cancelling(step: Step, worker: str) -> tuple[str, ...]:

@@ -161,6 +161,11 @@ class Step(Moves):
 
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
+        self.ledger.flush()
+        self.execute(sql("adopt"), (key, self.now, task, queue))
+        self.ledger.recount(key)
+
     def keys_waiting(self) -> Iterable[str]:
         self.ledger.flush()
         return [key for (key,) in self.execute(sql("keys_waiting"))]

@@ -56,6 +56,9 @@ end
 -- ── a worker wants it ─────────────────────────────────────────────────────────────────────────────────────────────
 
 local function admits(job, use)
+  if is_rate(use[1]) and use[1] ~= job.life.offered_by and Ledger.has_waiters(use[1], job.queue) then
+    return false -- others stand in line for tokens, and one that needs many would starve behind passers-by
+  end
   local free = Admission.free(use[1])
   return free >= use[2] or (free + 1 >= use[2] and Ledger.holds(use[1], job))
 end
@@ -67,6 +70,13 @@ local function take(job, use)
   end
   local rule = Book.rule(use[1])
   if rule.limit then Ledger.spend(use[1], rule, use[2], job) end
+end
+
+-- An offer that was used leaves room as it was, unless waiters were offered in slices or a rate's timer waited for it.
+local function use_offer(ident)
+  if not ident then return end
+  local rule = Book.rule(ident)
+  if rule.rate or not rule.max or rule.max > OFFER_MOST then Admission.touch(ident) end
 end
 
 -- Rule 7: the keys before the refusing one, never for a rate wait.
@@ -104,7 +114,7 @@ function Admission.claim(job)
     end
   end
   for _, use in ipairs(uses) do take(job, use) end
-  Admission.touch(job.life.offered_by)
+  use_offer(job.life.offered_by)
   Ledger.start(job)
   return true
 end
@@ -124,13 +134,13 @@ end
 function Admission.claim_many(want, known, ready)
   local looks = want + LOOK_MORE
   while want > 0 and looks > 0 do
-    local found = ready(math.min(want, looks))
-    if #found == 0 then return false end
+    local asked = math.min(want, looks)
+    local found = ready(asked)
     looks = looks - #found
     for _, job in ipairs(found) do
       if claim_known(job, known) then want = want - 1 end
     end
-    Admission.offer()
+    if Admission.offer() == 0 and #found < asked then return false end
   end
   return want > 0
 end

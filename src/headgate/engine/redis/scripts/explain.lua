@@ -1,5 +1,5 @@
 -- explain: the facts about one job.
--- input {id}   answers false, or {book, held, waiting, holders, place, earliest, paused, workers, now}, and the job's
+-- input {id}   answers false, or {book, held, waiting, holders, offered, place, earliest, paused, workers, now}, and the job's
 -- fields, raw. Cost: the holders of the key it waits on, the rule book, the workers.
 local MOST_HOLDERS = 10
 
@@ -44,8 +44,9 @@ local function verb(given, raw)
   raw[1] = {job.id, unpack(found)}
   local ident = job.life.waiting_on
   local paused = call('SISMEMBER', base .. 'paused', job.queue) == 1
-  if not ident then return {Looking.book(), 0, 0, {}, false, false, paused, workers(), now} end
+  if not ident then return {Looking.book(), 0, 0, {}, 0, false, false, paused, workers(), now} end
   local place = call('ZRANK', Store.line(job).key, Store.rank(job)) + 1
-  return {Looking.book(), Ledger.held(ident), Looking.waiting(ident), holders(ident), place,
+  return {Looking.book(), Ledger.held(ident), Looking.waiting(ident), holders(ident),
+    Ledger.offered(ident, job.queue), place,
     earliest(ident, job.life.units), paused, workers(), now}
 end

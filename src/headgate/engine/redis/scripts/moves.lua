@@ -143,9 +143,24 @@ end
 
 -- ── limits change ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+-- A cap that is put up counts what runs already. Cost: what runs; caps are rarely put up.
+local function adopt(name)
+  local ident, kind, what = 'c0:' .. name, string.match(name, '^(%a+):(.*)$')
+  if (kind ~= 'task' and kind ~= 'queue') or not Book.is_cap(ident) then return end
+  for _, worker in ipairs(call('ZRANGE', base .. 'leases', 0, -1)) do
+    for _, member in ipairs(call('ZRANGE', base .. 'run:' .. worker, 0, -1)) do
+      local job = Store.job(string.sub(member, 13))
+      if job.life.state == 'running' and job[kind] == what and not Ledger.holds(ident, job) then
+        Ledger.take(ident, job, false)
+      end
+    end
+  end
+end
+
 -- A limit's numbers changed: look at all keys of it that are waited for.
 local function rules_changed(name)
   Book.changed()
+  adopt(name)
   for _, ident in ipairs(Store.of_name('waited', name)) do Admission.touch(ident) end
   for ident in pairs(Lines.on) do
     if Book.key(ident).name == name then Admission.touch(ident) end

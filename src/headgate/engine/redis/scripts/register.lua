@@ -1,7 +1,10 @@
--- register: begin (or begin anew) a worker's lease.
--- input {id, tasks, queues or false, lease, host, pid, concurrency}   answers now. Cost: constant.
+-- register: begin a worker's lease; what the same id ran before is lost.
+-- input {id, tasks, queues or false, lease, host, pid, concurrency}   answers now. Cost: what it ran.
 local function verb(given)
   local id = table.remove(given, 1)
+  for _, member in ipairs(call('ZRANGE', base .. 'run:' .. id, 0, -1)) do
+    Moves.lose(Store.job(string.sub(member, 13)))
+  end
   given[7] = now
   put_field('workers', id, pack(given))
   put_score('leases', id, now + given[3])
