@@ -4,6 +4,7 @@ memory://                    in this process, gone with it; one store per app
 memory://name                the same, shared by the apps of this process that use the name
 sqlite:///jobs.db            a file, relative to the working directory
 sqlite:////var/lib/jobs.db   a file, absolute; with ?synchronous=full a power cut loses nothing either
+redis://host:6379/0          Redis or Valkey; also rediss://, valkey://, unix://, redis+sentinel://, redis+cluster://
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
     from headgate.engine.memory import MemoryEngine
+    from headgate.engine.redis.url import Target
 
 Clock = Callable[[], int]
 
-SCHEMES = ("memory", "sqlite")
+REDIS = tuple(
+    name + kind for name in ("redis", "rediss", "valkey", "valkeys") for kind in ("", "+sentinel", "+cluster")
+)
+SCHEMES = ("memory", "sqlite", "unix", *REDIS)
 _shared: dict[str, MemoryEngine] = {}
 
 
@@ -32,6 +37,9 @@ def check_url(url: str) -> str:
     if parts.scheme == "sqlite":
         sqlite_path(parts, url)
         _options(parts, url, ("synchronous",))
+        return url
+    if parts.scheme in ("unix", *REDIS):
+        redis_target(url)
         return url
     if parts.path:
         raise ConfigError(
@@ -47,7 +55,7 @@ def _split(url: str) -> SplitResult:
         raise ConfigError(f"{shown_url(url)!r} is not a URL; a file is written as sqlite:///{url}")
     if scheme not in SCHEMES:
         raise ConfigError(
-            f"{shown_url(url)!r}: unknown scheme {scheme!r}; there are memory:// and sqlite:///file"
+            f"{shown_url(url)!r}: unknown scheme {scheme!r}; there are memory://, sqlite:///file and redis://host"
         )
     try:
         return urlsplit(url)
@@ -73,6 +81,17 @@ def sqlite_path(parts: SplitResult, url: str) -> str:
     if "\0" in path:
         raise ConfigError(f"{shown_url(url)!r}: the path contains a NUL character")
     return path
+
+
+def redis_target(url: str) -> Target:
+    """The server, or servers, that a URL of Redis or Valkey names."""
+    try:
+        from headgate.engine.redis.url import parse
+    except ImportError as error:
+        raise ConfigError(
+            f"{shown_url(url)!r} needs the client library of Redis: pip install 'headgate[redis]' ({error})"
+        ) from None
+    return parse(url, shown_url(url))
 
 
 def _options(parts: SplitResult, url: str, known: Sequence[str]) -> dict[str, str]:
@@ -107,12 +126,20 @@ class MovingClock(Protocol):
 def make_engine(url: str, settings: Settings, clock: Clock | None = None) -> Engine:
     """An engine that is not open yet. `clock` replaces the store's own: tests move it."""
     parts = _split(check_url(url))
-    engine = (
-        _memory(parts, settings, clock) if parts.scheme == "memory" else _sqlite(parts, url, settings, clock)
-    )
+    engine = _engine(parts, url, settings, clock)
     if isinstance(clock, MovingClock):
         _wake_on_moves(engine, clock)
     return engine
+
+
+def _engine(parts: SplitResult, url: str, settings: Settings, clock: Clock | None) -> Engine:
+    match parts.scheme:
+        case "memory":
+            return _memory(parts, settings, clock)
+        case "sqlite":
+            return _sqlite(parts, url, settings, clock)
+        case _:
+            return _redis(url, settings, clock)
 
 
 def _memory(parts: SplitResult, settings: Settings, clock: Clock | None) -> Engine:
@@ -128,6 +155,12 @@ def _sqlite(parts: SplitResult, url: str, settings: Settings, clock: Clock | Non
 
     options = _options(parts, url, ("synchronous",))
     return SqliteEngine(sqlite_path(parts, url), settings, clock=clock, **options)
+
+
+def _redis(url: str, settings: Settings, clock: Clock | None) -> Engine:
+    from headgate.engine.redis import RedisEngine
+
+    return RedisEngine(redis_target(url), settings, clock=clock)
 
 
 def _wake_on_moves(engine: Engine, clock: MovingClock) -> None:

@@ -21,10 +21,6 @@ from headgate.errors import ConfigError
 Address = tuple[str, int]
 Mode = Literal["server", "unix", "sentinel", "cluster"]
 
-SCHEMES = (
-    "redis", "rediss", "valkey", "valkeys", "unix", "redis+sentinel", "rediss+sentinel", "valkey+sentinel",
-    "valkeys+sentinel", "redis+cluster", "rediss+cluster", "valkey+cluster", "valkeys+cluster",
-)  # fmt: skip
 OPTIONS = ("prefix", "partitions", "db", "ca")
 MOST_PARTITIONS = 1024
 
