@@ -1,12 +1,9 @@
 -- The rules of admission: admission.py, in Lua. Part of every script. The Python page explains; this one decides alike.
 
-local UNLIMITED = 2 ^ 52
-local OFFER_MOST = 1000
-local LOOK_MORE = 256
+Admission.UNLIMITED, Admission.OFFER_MOST, Admission.LOOK_MORE = 2 ^ 52, 1000, 256
+Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen = {}, {}, {}, {}
 
-local Admission = {touched = {}, touches = {}, unknown = {}, unknown_seen = {}}
-
-local function is_rate(ident)
+function Admission.is_rate(ident)
   return string.byte(ident, 1) == 114
 end
 
@@ -14,9 +11,9 @@ end
 function Admission.free(ident)
   local rule = Book.rule(ident)
   if not rule.rate then
-    return rule.max and rule.max - Ledger.held(ident) or UNLIMITED
+    return rule.max and rule.max - Ledger.held(ident) or Admission.UNLIMITED
   end
-  if not rule.limit then return UNLIMITED end
+  if not rule.limit then return Admission.UNLIMITED end
   if rule.limit == 0 then return 0 end
   local meter = Ledger.meter(ident)
   return meter.kind.free(meter, rule)
@@ -29,23 +26,23 @@ function Admission.touch(ident)
   end
 end
 
-local function touch_rate(ident)
-  if is_rate(ident) then Admission.touch(ident) end
+function Admission.touch_rate(ident)
+  if Admission.is_rate(ident) then Admission.touch(ident) end
 end
 
 -- ── a job becomes due ─────────────────────────────────────────────────────────────────────────────────────────────
 
-local function is_waited_for(ident, queue)
-  return (is_rate(ident) or Admission.touched[ident]) and Ledger.has_waiters(ident, queue)
+function Admission.is_waited_for(ident, queue)
+  return (Admission.is_rate(ident) or Admission.touched[ident]) and Ledger.has_waiters(ident, queue)
 end
 
 function Admission.arrive(job)
-  local tightest, least = nil, UNLIMITED + 1
+  local tightest, least = nil, Admission.UNLIMITED + 1
   for _, use in ipairs(Ledger.uses(job)) do
     local room = Admission.free(use[1]) - Ledger.offered(use[1], job.queue)
-    if room < use[2] or is_waited_for(use[1], job.queue) then
+    if room < use[2] or Admission.is_waited_for(use[1], job.queue) then
       Ledger.park(job, use, 0)
-      touch_rate(use[1])
+      Admission.touch_rate(use[1])
       return
     end
     if room < least then tightest, least = use, room end
@@ -55,16 +52,16 @@ end
 
 -- ── a worker wants it ─────────────────────────────────────────────────────────────────────────────────────────────
 
-local function admits(job, use)
-  if is_rate(use[1]) and use[1] ~= job.life.offered_by and Ledger.has_waiters(use[1], job.queue) then
+function Admission.admits(job, use)
+  if Admission.is_rate(use[1]) and use[1] ~= job.life.offered_by and Ledger.has_waiters(use[1], job.queue) then
     return false -- others stand in line for tokens, and one that needs many would starve behind passers-by
   end
   local free = Admission.free(use[1])
   return free >= use[2] or (free + 1 >= use[2] and Ledger.holds(use[1], job))
 end
 
-local function take(job, use)
-  if not is_rate(use[1]) then
+function Admission.take(job, use)
+  if not Admission.is_rate(use[1]) then
     Ledger.take(use[1], job, false)
     return
   end
@@ -73,16 +70,16 @@ local function take(job, use)
 end
 
 -- An offer that was used leaves room as it was, unless waiters were offered in slices or a rate's timer waited for it.
-local function use_offer(ident)
+function Admission.use_offer(ident)
   if not ident then return end
   local rule = Book.rule(ident)
-  if rule.rate or not rule.max or rule.max > OFFER_MOST then Admission.touch(ident) end
+  if rule.rate or not rule.max or rule.max > Admission.OFFER_MOST then Admission.touch(ident) end
 end
 
 -- Rule 7: the keys before the refusing one, never for a rate wait.
-local function reservable(refused, uses)
+function Admission.reservable(refused, uses)
   local kept = {}
-  if is_rate(refused[1]) then return kept end
+  if Admission.is_rate(refused[1]) then return kept end
   for _, use in ipairs(uses) do
     if use == refused then break end
     kept[#kept + 1] = use[1]
@@ -90,36 +87,36 @@ local function reservable(refused, uses)
   return kept
 end
 
-local function refuse_job(job, refused, uses)
+function Admission.refuse(job, refused, uses)
   local life = job.life
   local passed_over = life.refusals and life.offered_by and life.offered_by ~= refused[1]
   local refusals = (life.refusals or 0) + (passed_over and 1 or 0)
-  local kept, keep = refusals >= settings.patience and reservable(refused, uses) or {}, {}
+  local kept, keep = refusals >= settings.patience and Admission.reservable(refused, uses) or {}, {}
   for _, ident in ipairs(kept) do
     keep[ident] = true
     if not Ledger.holds(ident, job) then Ledger.take(ident, job, true) end
   end
   for _, ident in ipairs(Ledger.drop_except(job, keep)) do Admission.touch(ident) end
   Admission.touch(life.offered_by)
-  touch_rate(refused[1])
+  Admission.touch_rate(refused[1])
   Ledger.park(job, refused, refusals)
 end
 
 function Admission.claim(job)
   local uses = Ledger.uses(job)
   for _, use in ipairs(uses) do
-    if not admits(job, use) then
-      refuse_job(job, use, uses)
+    if not Admission.admits(job, use) then
+      Admission.refuse(job, use, uses)
       return false
     end
   end
-  for _, use in ipairs(uses) do take(job, use) end
-  use_offer(job.life.offered_by)
+  for _, use in ipairs(uses) do Admission.take(job, use) end
+  Admission.use_offer(job.life.offered_by)
   Ledger.start(job)
   return true
 end
 
-local function claim_known(job, known)
+function Admission.claim_known(job, known)
   if known[job.task] then return Admission.claim(job) end
   Admission.give_back(job)
   Ledger.set_aside(job)
@@ -132,13 +129,13 @@ end
 
 -- Claims up to `want` jobs in rounds; whether it stopped because it had looked at enough.
 function Admission.claim_many(want, known, ready)
-  local looks = want + LOOK_MORE
+  local looks = want + Admission.LOOK_MORE
   while want > 0 and looks > 0 do
     local asked = math.min(want, looks)
     local found = ready(asked)
     looks = looks - #found
     for _, job in ipairs(found) do
-      if claim_known(job, known) then want = want - 1 end
+      if Admission.claim_known(job, known) then want = want - 1 end
     end
     if Admission.offer() == 0 and #found < asked then return false end
   end
@@ -150,15 +147,15 @@ end
 function Admission.give_back(job)
   for _, ident in ipairs(Ledger.drop_except(job, {})) do Admission.touch(ident) end
   Admission.touch(job.life.offered_by)
-  if job.life.waiting_on then touch_rate(job.life.waiting_on) end
+  if job.life.waiting_on then Admission.touch_rate(job.life.waiting_on) end
 end
 
 -- ── waiters of touched keys ───────────────────────────────────────────────────────────────────────────────────────
 
-local function offer_queue(ident, queue)
+function Admission.offer_queue(ident, queue)
   local room = Admission.free(ident) - Ledger.offered(ident, queue)
   local count = 0
-  for _, job in ipairs(room > 0 and Ledger.waiters(ident, queue, math.min(room, OFFER_MOST)) or {}) do
+  for _, job in ipairs(room > 0 and Ledger.waiters(ident, queue, math.min(room, Admission.OFFER_MOST)) or {}) do
     if job.life.units > room then break end
     room = room - job.life.units
     Ledger.make_ready(job, ident, job.life.units)
@@ -167,7 +164,7 @@ local function offer_queue(ident, queue)
   return count
 end
 
-local function head_at(ident, queue, rule)
+function Admission.head_at(ident, queue, rule)
   local head = Ledger.waiters(ident, queue, 1)[1]
   if not head or not rule.rate then return nil end
   if not rule.limit then return now end
@@ -176,10 +173,10 @@ local function head_at(ident, queue, rule)
 end
 
 -- One timer per rate key: when the first of its queues' heads will find its tokens.
-local function arm(ident, queues)
+function Admission.arm(ident, queues)
   local rule, first = Book.rule(ident), nil
   for _, queue in ipairs(queues) do
-    local at = head_at(ident, queue, rule)
+    local at = Admission.head_at(ident, queue, rule)
     if at and (not first or at < first) then first = at end
   end
   Ledger.arm(ident, first)
@@ -190,8 +187,8 @@ function Admission.offer()
   Admission.touched, Admission.touches = {}, {}
   for _, ident in ipairs(touches) do
     local queues = Ledger.queues_waiting(ident)
-    for _, queue in ipairs(queues) do count = count + offer_queue(ident, queue) end
-    if is_rate(ident) then arm(ident, queues) end
+    for _, queue in ipairs(queues) do count = count + Admission.offer_queue(ident, queue) end
+    if Admission.is_rate(ident) then Admission.arm(ident, queues) end
   end
   return count
 end

@@ -45,11 +45,11 @@ end
 local function all_asides()
   local found, seen = {}, {}
   for _, text in ipairs(call('SMEMBERS', base .. 'asides')) do
-    local queue, task = parted(text)
+    local queue, task = Text.parted(text)
     seen[text], found[#found + 1] = true, {queue, task}
   end
   for _, line in pairs(Lines.all) do
-    if line.kind == 'aside' and not seen[join(line.queue, line.other)] then
+    if line.kind == 'aside' and not seen[Text.join(line.queue, line.other)] then
       found[#found + 1] = {line.queue, line.other}
     end
   end

@@ -29,7 +29,7 @@ local function earliest(ident, units)
 end
 
 local function workers()
-  local found, leases = {}, call('ZRANGEBYSCORE', base .. 'leases', '(' .. whole(now), '+inf')
+  local found, leases = {}, call('ZRANGEBYSCORE', base .. 'leases', '(' .. Text.whole(now), '+inf')
   for i, id in ipairs(leases) do
     local record = parse(call('HGET', base .. 'workers', id))
     found[i] = {record[1], record[2]}

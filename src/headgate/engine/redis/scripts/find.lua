@@ -13,7 +13,7 @@ end
 local function verb(given, raw)
   local before, most = given[7], given[9]
   if not before and given[8] then before = tonumber(call('ZSCORE', base .. 'jobs', given[8])) end
-  local top = before and '(' .. whole(before) or '+inf'
+  local top = before and '(' .. Text.whole(before) or '+inf'
   local ids = call('ZREVRANGEBYSCORE', base .. 'jobs', top, '-inf', 'LIMIT', 0, LOOKS)
   local found, last = 0, false
   for _, id in ipairs(ids) do

@@ -1,7 +1,7 @@
 -- The ledger: who holds which key, who waits on it, who was offered it, what was spent of it. Part of every script.
 -- What admission.py calls Ledger, with the same names.
 
-local Ledger = {holding = {}, taken = {}, meters = {}, readied = {}, started = {}}
+Ledger.holding, Ledger.taken, Ledger.meters, Ledger.readied, Ledger.started = {}, {}, {}, {}, {}
 
 -- The keys of a job in canonical order. Python stores the caps of its task and queue among them, marked; they count
 -- while they are declared or overridden.
@@ -64,9 +64,9 @@ function Ledger.waiters(ident, queue, most)
   return jobs
 end
 
-local function hold(ident, job, value)
+function Ledger.hold(ident, job, value)
   Ledger.taken[ident] = true
-  put_field('held:' .. ident, job.id, value)
+  Write.field('held:' .. ident, job.id, value)
 end
 
 -- Record the job as a holder; a reservation that it has becomes a slot.
@@ -75,12 +75,12 @@ function Ledger.take(ident, job, reserved)
   if holds[ident] == nil then
     Ledger.holding[ident] = Ledger.held(ident) + 1
   elseif holds[ident] then
-    put_score('reserved', join(job.id, ident), false)
+    Write.score('reserved', Text.join(job.id, ident), false)
   end
   holds[ident] = reserved
   job.life.holds = holds
   Store.dirty[job.id] = job
-  hold(ident, job, whole(now) .. (reserved and 'r' or ''))
+  Ledger.hold(ident, job, Text.whole(now) .. (reserved and 'r' or ''))
 end
 
 function Ledger.spend(ident, pace, units, job)
@@ -90,12 +90,12 @@ end
 
 function Ledger.let_go(ident, job)
   local holds = job.life.holds
-  if holds[ident] then put_score('reserved', join(job.id, ident), false) end
+  if holds[ident] then Write.score('reserved', Text.join(job.id, ident), false) end
   Ledger.holding[ident] = Ledger.held(ident) - 1
   holds[ident] = nil
   if next(holds) == nil then job.life.holds = nil end
   Store.dirty[job.id] = job
-  hold(ident, job, false)
+  Ledger.hold(ident, job, false)
 end
 
 -- Delete a job's holder records except those of `keep` (a set); returns the keys that were let go.
@@ -109,7 +109,7 @@ function Ledger.drop_except(job, keep)
 end
 
 function Ledger.start(job)
-  may_fail('start')
+  Store.may_fail('start')
   local life = job.life
   if life.result then job.result = false end
   Store.change(job, {
@@ -127,7 +127,7 @@ function Ledger.make_ready(job, offered_by, units)
 end
 
 function Ledger.park(job, use, refusals)
-  may_fail('park')
+  Store.may_fail('park')
   Store.change(job, {
     state = 'waiting', waiting_on = use[1], offered_by = false, units = use[2], refusals = refusals, aside = false,
   })
@@ -140,18 +140,18 @@ function Ledger.set_aside(job)
 end
 
 function Ledger.arm(ident, at)
-  put_score('timers', ident, at)
+  Write.score('timers', ident, at)
 end
 
 function Ledger.limit_reservations(job, expires_at)
   for ident in pairs(job.life.holds or {}) do
-    put_score('reserved', join(job.id, ident), expires_at)
+    Write.score('reserved', Text.join(job.id, ident), expires_at)
   end
 end
 
 -- Which keys are held, by name: for lists of limits, and for floating limits in use.
 function Ledger.write()
   for ident in pairs(Ledger.taken) do
-    put_score('helds', Store.by_name(ident), Ledger.held(ident) > 0 and 0)
+    Write.score('helds', Store.by_name(ident), Ledger.held(ident) > 0 and 0)
   end
 end

@@ -3,12 +3,10 @@
 -- A verdict has `outcome` (how the attempt is remembered) and either `state` (the job ends) or `due` (it comes back;
 -- `counts` says whether the attempt is held against the retry policy).
 
-local Lifecycle = {}
-
-local LOST = "the worker's lease lapsed while it ran this job"
+Lifecycle.LOST = "the worker's lease lapsed while it ran this job"
 
 -- Microseconds until the next attempt, without jitter: retry is {attempts, delay, backoff, max_delay, jitter}.
-local function wait(retry, tries)
+function Lifecycle.wait(retry, tries)
   if retry[2] == 0 then return 0 end
   return math.floor(math.min(retry[4], retry[2] * retry[3] ^ math.min(tries - 1, 64)))
 end
@@ -30,9 +28,9 @@ function Lifecycle.settle(job, report)
 end
 
 function Lifecycle.lose(job)
-  if job.life.cancel then return {state = 'cancelled', outcome = 'lost', error = LOST} end
-  if job.life.tries >= job.retry[1] then return {state = 'failed', outcome = 'lost', error = LOST} end
-  return {due = now + wait(job.retry, job.life.tries), outcome = 'lost', counts = true, error = LOST}
+  if job.life.cancel then return {state = 'cancelled', outcome = 'lost', error = Lifecycle.LOST} end
+  if job.life.tries >= job.retry[1] then return {state = 'failed', outcome = 'lost', error = Lifecycle.LOST} end
+  return {due = now + Lifecycle.wait(job.retry, job.life.tries), outcome = 'lost', counts = true, error = Lifecycle.LOST}
 end
 
 function Lifecycle.expires_at(job, state)

@@ -1,16 +1,14 @@
 -- What several reading scripts need. Part of every script.
 
-local Looking = {}
-
 function Looking.waiting(ident)
   local total = 0
   for _, queue in ipairs(call('SMEMBERS', base .. 'waitq:' .. ident)) do
-    total = total + call('ZCARD', base .. 'wait:' .. join(queue, ident))
+    total = total + call('ZCARD', base .. 'wait:' .. Text.join(queue, ident))
   end
   return total
 end
 
-local function values(name)
+function Looking.values(name)
   local found = {}
   for i, value in ipairs(call('HVALS', base .. name)) do found[i] = parse(value) end
   return found
@@ -20,7 +18,7 @@ end
 function Looking.book()
   local computed, all = {}, call('HGETALL', base .. 'computed')
   for i = 1, #all, 2 do computed[#computed + 1] = {all[i], parse(all[i + 1])} end
-  return {values('limits'), values('overrides'), computed}
+  return {Looking.values('limits'), Looking.values('overrides'), computed}
 end
 
 -- Idents of an index by name; `name` false means all.

@@ -1,10 +1,8 @@
 -- The moves of a job: moves.py, in Lua. Part of every script. Every move goes through admission.
 
-local Moves = {}
-
 -- ── a job comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-local function newcomer(n)
+function Moves.newcomer(n)
   return {
     id = n[1], task = n[2], queue = n[3], tenant = n[4], priority = n[5], delay = n[6], at = n[7], uses = n[8],
     retry = n[9], unique = n[10], on_conflict = n[11], retention = n[12], spec = n[13],
@@ -20,11 +18,11 @@ function Moves.come(job)
   end
 end
 
-local function find_rival(new)
+function Moves.find_rival(new)
   local rival = new.unique and Store.rival(new.tenant, new.unique)
   if not rival or new.on_conflict == 'return' then return rival end
   if new.on_conflict == 'raise' or rival.life.state == 'running' then
-    refuse('rival', rival.id, new.unique, rival.life.state)
+    Store.refuse('rival', rival.id, new.unique, rival.life.state)
   end
   Moves.cancel_pending(rival)
   return nil
@@ -34,15 +32,15 @@ end
 function Moves.enqueue(jobs)
   local taken, new = {}, {}
   for i, packed in ipairs(jobs) do
-    local job = newcomer(packed)
-    if taken[job.id] or call('EXISTS', base .. 'job:' .. job.id) == 1 then refuse('exists', job.id) end
+    local job = Moves.newcomer(packed)
+    if taken[job.id] or call('EXISTS', base .. 'job:' .. job.id) == 1 then Store.refuse('exists', job.id) end
     local wrong = Book.wrong_use(job.uses)
-    if wrong then refuse(unpack(wrong)) end
+    if wrong then Store.refuse(unpack(wrong)) end
     taken[job.id], new[i] = true, job
   end
   local answers = {}
   for i, job in ipairs(new) do
-    local rival = find_rival(job)
+    local rival = Moves.find_rival(job)
     if rival then
       answers[i] = {rival.id, rival.life.state, false}
     else
@@ -64,7 +62,7 @@ function Moves.finish(job, state, fields)
   Store.ended = true
 end
 
-local function come_back(job, verdict)
+function Moves.come_back(job, verdict)
   local life = job.life
   Store.remember(job, {life.attempt, verdict.outcome, life.started_at, now, life.worker or '', verdict.error or false})
   Store.change(job, {
@@ -74,10 +72,10 @@ local function come_back(job, verdict)
   Moves.come(job)
 end
 
-local function close(job, verdict)
+function Moves.close(job, verdict)
   Admission.give_back(job)
   if not verdict.state then
-    come_back(job, verdict)
+    Moves.come_back(job, verdict)
     return
   end
   if verdict.result then job.result = verdict.result end
@@ -85,9 +83,9 @@ local function close(job, verdict)
   Moves.finish(job, verdict.state, fields)
 end
 
-function Moves.settle(job, report) close(job, Lifecycle.settle(job, report)) end
+function Moves.settle(job, report) Moves.close(job, Lifecycle.settle(job, report)) end
 function Moves.release(job) Moves.settle(job, {'released', job.id, job.life.attempt}) end
-function Moves.lose(job) close(job, Lifecycle.lose(job)) end
+function Moves.lose(job) Moves.close(job, Lifecycle.lose(job)) end
 
 -- ── somebody steers ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -144,7 +142,7 @@ end
 -- ── limits change ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- A cap that is put up counts what runs already. Cost: what runs; caps are rarely put up.
-local function adopt(name)
+function Moves.adopt(name)
   local ident, kind, what = 'c0:' .. name, string.match(name, '^(%a+):(.*)$')
   if (kind ~= 'task' and kind ~= 'queue') or not Book.is_cap(ident) then return end
   for _, worker in ipairs(call('ZRANGE', base .. 'leases', 0, -1)) do
@@ -158,9 +156,9 @@ local function adopt(name)
 end
 
 -- A limit's numbers changed: look at all keys of it that are waited for.
-local function rules_changed(name)
+function Moves.rules_changed(name)
   Book.changed()
-  adopt(name)
+  Moves.adopt(name)
   for _, ident in ipairs(Store.of_name('waited', name)) do Admission.touch(ident) end
   for ident in pairs(Lines.on) do
     if Book.key(ident).name == name then Admission.touch(ident) end
@@ -172,40 +170,40 @@ function Moves.declare(limits)
   for _, l in ipairs(limits) do
     local value = pack(l)
     if call('HGET', base .. 'limits', l[1]) ~= value then
-      put_field('limits', l[1], value)
+      Write.field('limits', l[1], value)
       Book.limits[l[1]] = {
         name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6],
       }
-      rules_changed(l[1])
+      Moves.rules_changed(l[1])
     end
   end
 end
 
 -- An operator's word comes into force ({name, max, value, tenant, by, at, why, until}), or is taken back (false).
 function Moves.set_override(name, scope, override)
-  put_field('overrides', scope, override and pack(override))
-  put_score('untils', scope, override and override[8])
+  Write.field('overrides', scope, override and pack(override))
+  Write.score('untils', scope, override and override[8])
   Book.staged[scope] = override
-  rules_changed(name)
+  Moves.rules_changed(name)
 end
 
 function Moves.compute(ident, number)
-  put_field('computed', ident, pack({number, now}))
+  Write.field('computed', ident, pack({number, now}))
   Book.computed[ident] = number
-  rules_changed(Book.key(ident).name)
+  Moves.rules_changed(Book.key(ident).name)
 end
 
 -- ── a job is taken over ───────────────────────────────────────────────────────────────────────────────────────────
 
 -- What Python decided on: arrival, state and number of attempts must be what they were when it looked.
-local function is_as_seen(job, seen)
+function Moves.is_as_seen(job, seen)
   if not job or not seen then return not job and not seen end
   return job.seq == seen[1] and job.life.state == seen[2] and (job.life.past or 0) == seen[3]
 end
 
-local function write_import(job, new, taken)
+function Moves.write_import(job, new, taken)
   local state, attempts = taken[1], taken[4]
-  local over = ENDED[state]
+  local over = Store.ENDED[state]
   local last, kept = attempts[#attempts], over and #attempts - 1 or #attempts
   job.retry, job.needs_need = new.retry, true
   if job.life.result then job.result = false end
@@ -231,26 +229,26 @@ end
 -- One record: {job, enqueued_at, seen, refusal or {state, due, tries, attempts}}. Answers {state, refusal}, or nil when
 -- the job has changed since Python looked at it.
 function Moves.take_over(record)
-  local new, seen, taken = newcomer(record[1]), record[3], record[4]
+  local new, seen, taken = Moves.newcomer(record[1]), record[3], record[4]
   local wrong = Book.wrong_use(new.uses)
   if wrong then return {false, wrong} end
   local job = Store.job(new.id)
-  if not is_as_seen(job, seen) then return nil end
+  if not Moves.is_as_seen(job, seen) then return nil end
   local state = job and job.life.state
   if type(taken) == 'string' then return {state or false, {'text', taken}} end
-  if not job or ENDED[state] then
+  if not job or Store.ENDED[state] then
     local unique, tenant = (job or new).unique, (job or new).tenant
     local rival = unique and Store.rival(tenant, unique)
-    if rival and not ENDED[taken[1]] then
+    if rival and not Store.ENDED[taken[1]] then
       return {state or false, {'rival', rival.id, unique, rival.life.state}}
     end
   end
   if not job then
     local due = taken[2] or now + new.delay
     job = Store.add(new, record[2] or now, due)
-  elseif not ENDED[state] then
+  elseif not Store.ENDED[state] then
     Admission.give_back(job)
   end
-  write_import(job, new, taken)
+  Moves.write_import(job, new, taken)
   return {job.life.state, false}
 end

@@ -3,12 +3,13 @@
 -- Lua's numbers are doubles, exact up to 2^53. Times stay below that; products of an interval and a burst are kept
 -- below it when a limit is declared (numbers.py), and divisions go through fmod, which is exact.
 
-local function ceil_div(a, b)
+function Rates.ceil_div(a, b)
   local rest = math.fmod(a, b)
   return (a - rest) / b + (rest > 0 and 1 or 0)
 end
 
-local Bucket, Window = {}, {}
+local Bucket, Window = {}, {spent = {}}
+Rates.Bucket, Rates.Window = Bucket, Window
 
 -- GCRA: `full_at` is when the bucket will hold `burst` tokens again.
 function Bucket.load(ident)
@@ -16,7 +17,7 @@ function Bucket.load(ident)
 end
 
 function Bucket.free(meter, pace)
-  return math.max(pace.burst - ceil_div(math.max(meter.full_at - now, 0), pace.interval), 0)
+  return math.max(pace.burst - Rates.ceil_div(math.max(meter.full_at - now, 0), pace.interval), 0)
 end
 
 function Bucket.when(meter, pace, units)
@@ -26,7 +27,7 @@ end
 
 function Bucket.spend(meter, pace, units)
   meter.full_at = math.max(meter.full_at, now) + units * pace.interval
-  put_score('meters', meter.ident, meter.full_at)
+  Write.score('meters', meter.ident, meter.full_at)
   if call('EXISTS', base .. 'starts:' .. meter.ident) == 1 then Window.forget(meter.ident) end
 end
 
@@ -50,7 +51,7 @@ function Window.when(meter, pace, units)
   local missing, at = meter.spent + units - pace.most, now
   local from = 0
   while missing > 0 do
-    local slice = call('ZRANGEBYSCORE', meter.key, '(' .. whole(meter.since), '+inf', 'WITHSCORES', 'LIMIT', from, 50)
+    local slice = call('ZRANGEBYSCORE', meter.key, '(' .. Text.whole(meter.since), '+inf', 'WITHSCORES', 'LIMIT', from, 50)
     for i = 1, #slice, 2 do
       if missing <= 0 then break end
       missing = missing - tonumber(string.match(slice[i], '^(%d+):'))
@@ -68,18 +69,16 @@ end
 
 function Window.spend(meter, pace, units, job)
   meter.spent = meter.spent + units
-  meter.added[#meter.added + 1] = {units = units, name = whole(units) .. ':' .. whole(job.seq) .. ':' .. job.life.attempt}
+  meter.added[#meter.added + 1] = {units = units, name = Text.whole(units) .. ':' .. Text.whole(job.seq) .. ':' .. job.life.attempt}
   Window.spent[meter.ident] = meter
-  put_score('windows', meter.ident, now + pace.period)
-  put_score('meters', meter.ident, false)
+  Write.score('windows', meter.ident, now + pace.period)
+  Write.score('meters', meter.ident, false)
 end
-
-Window.spent = {}
 
 function Window.forget(ident)
   Window.spent[ident] = nil
-  put_field('spent', ident, false)
-  put_score('windows', ident, false)
+  Write.field('spent', ident, false)
+  Write.score('windows', ident, false)
   Store.dropped = Store.dropped or {}
   Store.dropped[#Store.dropped + 1] = base .. 'starts:' .. ident
 end

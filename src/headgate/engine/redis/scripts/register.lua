@@ -6,7 +6,7 @@ local function verb(given)
     Moves.lose(Store.job(string.sub(member, 13)))
   end
   given[7] = now
-  put_field('workers', id, pack(given))
-  put_score('leases', id, now + given[3])
+  Write.field('workers', id, pack(given))
+  Write.score('leases', id, now + given[3])
   return now
 end

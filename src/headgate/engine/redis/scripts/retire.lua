@@ -3,7 +3,7 @@ local function verb(given)
   for _, member in ipairs(call('ZRANGE', base .. 'run:' .. given[1], 0, -1)) do
     Moves.release(Store.job(string.sub(member, 13)))
   end
-  put_field('workers', given[1], false)
-  put_score('leases', given[1], false)
+  Write.field('workers', given[1], false)
+  Write.score('leases', given[1], false)
   return true
 end

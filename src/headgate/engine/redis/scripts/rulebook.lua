@@ -1,6 +1,6 @@
 -- The limits in force: rulebook.py, in Lua. Part of every script. Reads only the limits that the step's keys name.
 
-local Book = {limits = {}, keys = {}, rules = {}, caps = {}, version = 0}
+Book.limits, Book.keys, Book.rules, Book.caps, Book.version = {}, {}, {}, {}, 0
 
 -- A key's ident, read back: kind, tenant (its length counts characters, not bytes), name and value.
 function Book.key(ident)
@@ -59,12 +59,12 @@ function Book.limit(name)
 end
 
 function Book.scope(name, value, tenant)
-  return name .. '=' .. (value and '+' .. join(value, '') or '-') .. (tenant and '+' .. tenant or '-')
+  return name .. '=' .. (value and '+' .. Text.join(value, '') or '-') .. (tenant and '+' .. tenant or '-')
 end
 
 Book.staged = {}
 
-local function find_override(name, value, tenant)
+function Book.find_override(name, value, tenant)
   local scope = Book.scope(name, value, tenant)
   local staged = Book.staged[scope]
   if staged ~= nil then return staged or nil end
@@ -79,13 +79,13 @@ function Book.override(key)
   end
   if not Book.overridden then return nil end
   local tenant = key.tenant ~= '' and key.tenant or nil
-  return key.value and (find_override(key.name, key.value, tenant) or find_override(key.name, key.value, nil))
-    or find_override(key.name, nil, tenant) or find_override(key.name, nil, nil)
+  return key.value and (Book.find_override(key.name, key.value, tenant) or Book.find_override(key.name, key.value, nil))
+    or Book.find_override(key.name, nil, tenant) or Book.find_override(key.name, nil, nil)
 end
 
 Book.computed = {}
 
-local function computed(ident)
+function Book.find_computed(ident)
   if Book.computed[ident] == nil then
     local found = call('HGET', base .. 'computed', ident)
     Book.computed[ident] = found and parse(found)[1] or false
@@ -100,7 +100,7 @@ function Book.number(ident)
   if override then return override[2] or nil end
   local limit = Book.limit(key.name)
   if not limit or (limit.kind == 'rate') ~= key.rate then return nil end
-  return limit.kind == 'floating' and computed(ident) or limit.max
+  return limit.kind == 'floating' and Book.find_computed(ident) or limit.max
 end
 
 function Book.rule(ident)
@@ -119,7 +119,7 @@ function Book.rule(ident)
     local some = number and number > 0
     rule = {
       rate = true, limit = number, period = limit.period, burst = burst, exact = exact,
-      interval = some and ceil_div(limit.period, number) or limit.period,
+      interval = some and Rates.ceil_div(limit.period, number) or limit.period,
       most = not some and 0 or exact and number or burst,
     }
   end

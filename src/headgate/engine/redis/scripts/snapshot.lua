@@ -31,7 +31,7 @@ local function verb()
   local views, keys, free, timers = {}, {}, {}, {}
   for _, id in ipairs(call('ZRANGE', base .. 'jobs', 0, -1)) do
     local job = Store.job(id)
-    if not ENDED[job.life.state] then
+    if not Store.ENDED[job.life.state] then
       views[#views + 1] = view(job)
       if job.life.waiting_on then keys[job.life.waiting_on] = true end
       if job.life.offered_by then keys[job.life.offered_by] = true end
@@ -40,7 +40,7 @@ local function verb()
   local held = holders(keys)
   for ident in pairs(keys) do
     local left = Admission.free(ident)
-    free[#free + 1] = {ident, left < UNLIMITED and left}
+    free[#free + 1] = {ident, left < Admission.UNLIMITED and left}
   end
   local armed = call('ZRANGE', base .. 'timers', 0, -1, 'WITHSCORES')
   for i = 1, #armed, 2 do timers[#timers + 1] = {armed[i], tonumber(armed[i + 1])} end

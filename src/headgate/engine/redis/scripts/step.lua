@@ -1,7 +1,5 @@
 -- The step from beginning to end. Part of every script, before its verb.
 
-local Step = {}
-
 -- One of ours, of a version we know, and the one that was opened; else nothing may be touched.
 function Step.begin()
   if header.cluster then
@@ -9,9 +7,9 @@ function Step.begin()
     call('EXISTS', base .. 'nothing')
   end
   Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq')
-  if not Store.meta[1] then refuse('gone') end
-  if tonumber(Store.meta[1]) ~= header.version then refuse('version', Store.meta[1]) end
-  if Store.meta[2] ~= header.epoch then refuse('epoch', Store.meta[2]) end
+  if not Store.meta[1] then Store.refuse('gone') end
+  if tonumber(Store.meta[1]) ~= header.version then Store.refuse('version', Store.meta[1]) end
+  if Store.meta[2] ~= header.epoch then Store.refuse('epoch', Store.meta[2]) end
   if not now then
     local time = call('TIME')
     now = time[1] * 1000000 + time[2]
@@ -40,7 +38,7 @@ function Step.finish()
   if Store.ended then call('PUBLISH', base .. 'ended', '') end
 end
 
-local function head(name)
+function Step.head(name)
   local first = call('ZRANGE', base .. name, 0, 0, 'WITHSCORES')
   return tonumber(first[2])
 end
@@ -49,7 +47,7 @@ end
 function Step.next_due()
   local due = false
   for _, name in ipairs({'scheduled', 'timers', 'leases', 'reserved', 'untils'}) do
-    local at = head(name)
+    local at = Step.head(name)
     if at and (not due or at < due) then due = at end
   end
   return due
@@ -58,6 +56,6 @@ end
 -- A worker whose lease is good: {tasks, queues, lease, …}; see register.lua.
 function Step.leased(worker)
   local lease = tonumber(call('ZSCORE', base .. 'leases', worker))
-  if not lease or lease <= now then refuse('lapsed', worker) end
+  if not lease or lease <= now then Store.refuse('lapsed', worker) end
   return parse(call('HGET', base .. 'workers', worker))
 end

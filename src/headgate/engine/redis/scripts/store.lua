@@ -10,6 +10,9 @@
 --
 -- The keys of a partition, with what each costs, are listed in catalogue.py.
 
+-- Whatever a function uses from outside of it costs a little each time the script starts: hence few names at this level,
+-- and tables of functions under them.
+
 local call = redis.call
 local pack, parse = cmsgpack.pack, cmsgpack.unpack
 local base = string.sub(KEYS[1], 1, -5)
@@ -17,46 +20,48 @@ local header, input = parse(ARGV[1]), parse(ARGV[2])
 local settings = header.settings
 local now = header.now
 
-local MANY = 2000
-local ENDED = {succeeded = true, failed = true, cancelled = true}
+local Text, Lines, Write = {}, {all = {}, on = {}}, {by_score = {}, by_field = {}, by_count = {}}
+local Store = {
+  promised = {}, jobs = {}, dirty = {}, deleted = {}, unique = {}, seq = nil, ended = false, call_workers = false,
+  ENDED = {succeeded = true, failed = true, cancelled = true},
+}
+local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.
-local function whole(number)
+function Text.whole(number)
   return string.format('%.0f', number)
 end
 
 -- Two texts as one from which both can be told, whatever characters they contain.
-local function join(first, second)
+function Text.join(first, second)
   return #first .. ':' .. first .. second
 end
 
-local function parted(text)
+function Text.parted(text)
   local colon = string.find(text, ':', 1, true)
   local length = tonumber(string.sub(text, 1, colon - 1))
   return string.sub(text, colon + 1, colon + length), string.sub(text, colon + length + 1)
 end
 
 -- A refusal that the caller understands; nothing has been written yet.
-local function refuse(...)
+function Store.refuse(...)
   error({refused = {...}})
 end
 
 -- Tests break a step here; see faults.py.
-local function may_fail(place)
+function Store.may_fail(place)
   if header.fail and header.fail[place] then
     error('broken on purpose: ' .. place)
   end
 end
 
-local function each_slice(list, act)
-  for first = 1, #list, MANY do
-    act(unpack(list, first, math.min(first + MANY - 1, #list)))
+function Write.slices(list, act)
+  for first = 1, #list, 2000 do
+    act(unpack(list, first, math.min(first + 1999, #list)))
   end
 end
 
 -- ── lines: sorted sets of score 0, read in the order of their members ─────────────────────────────────────────────
-
-local Lines = {all = {}, on = {}}
 
 function Lines.at(kind, key, queue, other)
   local line = Lines.all[key]
@@ -72,8 +77,8 @@ function Lines.at(kind, key, queue, other)
 end
 
 function Lines.ready(queue) return Lines.at('ready', 'ready:' .. queue, queue) end
-function Lines.aside(queue, task) return Lines.at('aside', 'aside:' .. join(queue, task), queue, task) end
-function Lines.waiting(key, queue) return Lines.at('wait', 'wait:' .. join(queue, key), queue, key) end
+function Lines.aside(queue, task) return Lines.at('aside', 'aside:' .. Text.join(queue, task), queue, task) end
+function Lines.waiting(key, queue) return Lines.at('wait', 'wait:' .. Text.join(queue, key), queue, key) end
 
 function Lines.add(line, member)
   if line.gone[member] then
@@ -115,23 +120,21 @@ end
 
 -- ── what is only written ──────────────────────────────────────────────────────────────────────────────────────────
 
-local Scores, Fields, Counts = {}, {}, {}
-
 -- A member of a sorted set by time; false takes it out.
-local function put_score(name, member, score)
-  Scores[name] = Scores[name] or {}
-  Scores[name][member] = score or false
+function Write.score(name, member, score)
+  Write.by_score[name] = Write.by_score[name] or {}
+  Write.by_score[name][member] = score or false
 end
 
 -- A field of a hash; false deletes it.
-local function put_field(name, field, value)
-  Fields[name] = Fields[name] or {}
-  Fields[name][field] = value == nil and false or value
+function Write.field(name, field, value)
+  Write.by_field[name] = Write.by_field[name] or {}
+  Write.by_field[name][field] = value == nil and false or value
 end
 
-local function count(job, by)
+function Write.count(job, by)
   local field = job.life.state .. ':' .. job.queue
-  Counts[field] = (Counts[field] or 0) + by
+  Write.by_count[field] = (Write.by_count[field] or 0) + by
 end
 
 -- ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,9 +142,7 @@ end
 -- A job's hash has `spec` (Python's), `need` (what admission asks, hardly ever changed), `life` (what moves),
 -- `past` (attempts that did not end it, one packed after the other), `result` and `progress`.
 
-local Store = {promised = {}, jobs = {}, dirty = {}, deleted = {}, unique = {}, seq = nil, ended = false, call_workers = false}
-
-local function unfold(id, need, life)
+function Store.unfold(id, need, life)
   local n = parse(need)
   return {
     id = id, seq = n[1], task = n[2], queue = n[3], tenant = n[4], priority = n[5], enqueued_at = n[6],
@@ -149,7 +150,7 @@ local function unfold(id, need, life)
   }
 end
 
-local function fold(job)
+function Store.fold(job)
   return pack({job.seq, job.task, job.queue, job.tenant, job.priority, job.enqueued_at, job.uses, job.retry,
     job.unique, job.retention})
 end
@@ -158,7 +159,7 @@ function Store.job(id)
   local job = Store.jobs[id]
   if job == nil then
     local found = call('HMGET', base .. 'job:' .. id, 'need', 'life')
-    job = found[1] and unfold(id, found[1], found[2]) or false
+    job = found[1] and Store.unfold(id, found[1], found[2]) or false
     Store.jobs[id] = job
   end
   return job
@@ -169,7 +170,7 @@ function Store.claimable(id)
   local job = Store.jobs[id]
   if not job then
     local found = call('HMGET', base .. 'job:' .. id, 'need', 'life', 'spec', 'progress')
-    job = unfold(id, found[1], found[2])
+    job = Store.unfold(id, found[1], found[2])
     job.told, job.report = found[3], found[4]
     Store.jobs[id] = job
   end
@@ -189,16 +190,16 @@ function Store.rank(job)
   return job.rank
 end
 
-local function by_arrival(job)
+function Store.by_arrival(job)
   return string.format('%012.0f', job.seq) .. job.id
 end
 
-local function rival_field(job)
-  return join(job.tenant, job.unique)
+function Store.rival_field(job)
+  return Text.join(job.tenant, job.unique)
 end
 
 function Store.rival(tenant, unique)
-  local field = join(tenant, unique)
+  local field = Text.join(tenant, unique)
   if Store.unique[field] == nil then
     Store.unique[field] = call('HGET', base .. 'unique', field)
   end
@@ -214,76 +215,76 @@ end
 -- Units of a key that are promised to ready jobs of a queue. A sum, since tokens have no records to be counted: it is
 -- moved wherever a job's own `offered_by` changes, and nowhere else.
 function Store.offered(ident, queue)
-  local field = join(queue, ident)
+  local field = Text.join(queue, ident)
   if not Store.promised[field] then
     Store.promised[field] = tonumber(call('HGET', base .. 'offers', field)) or 0
   end
   return Store.promised[field]
 end
 
-local function promise(job, by)
+function Store.promise(job, by)
   local ident = job.life.offered_by
   if ident then
     local number = Store.offered(ident, job.queue) + by * job.life.units
-    Store.promised[join(job.queue, ident)] = number
-    put_field('offers', join(job.queue, ident), number ~= 0 and number)
+    Store.promised[Text.join(job.queue, ident)] = number
+    Write.field('offers', Text.join(job.queue, ident), number ~= 0 and number)
   end
 end
 
-local function leave(job)
+function Store.leave(job)
   local life = job.life
-  promise(job, -1)
+  Store.promise(job, -1)
   if life.state == 'ready' or life.state == 'waiting' then
     Lines.remove(Store.line(job), Store.rank(job))
   elseif life.state == 'scheduled' then
     if job.fresh then
-      Scores.scheduled[by_arrival(job)], job.fresh = nil, nil
+      Write.by_score.scheduled[Store.by_arrival(job)], job.fresh = nil, nil
     else
-      put_score('scheduled', by_arrival(job), false)
+      Write.score('scheduled', Store.by_arrival(job), false)
     end
   elseif life.state == 'running' then
-    put_score('run:' .. life.worker, by_arrival(job), false)
-    if life.cancel then put_score('stop:' .. life.worker, job.id, false) end
+    Write.score('run:' .. life.worker, Store.by_arrival(job), false)
+    if life.cancel then Write.score('stop:' .. life.worker, job.id, false) end
   else
-    put_score('ended', job.id, false)
+    Write.score('ended', job.id, false)
   end
-  count(job, -1)
-  if job.unique and not ENDED[life.state] then
+  Write.count(job, -1)
+  if job.unique and not Store.ENDED[life.state] then
     local rival = Store.rival(job.tenant, job.unique)
     if rival and rival.id == job.id then
-      Store.unique[rival_field(job)] = false
-      put_field('unique', rival_field(job), false)
+      Store.unique[Store.rival_field(job)] = false
+      Write.field('unique', Store.rival_field(job), false)
     end
   end
 end
 
-local function enter(job)
+function Store.enter(job)
   local life = job.life
-  promise(job, 1)
+  Store.promise(job, 1)
   if life.state == 'ready' or life.state == 'waiting' then
     Lines.add(Store.line(job), Store.rank(job))
   elseif life.state == 'scheduled' then
-    put_score('scheduled', by_arrival(job), life.due)
+    Write.score('scheduled', Store.by_arrival(job), life.due)
   elseif life.state == 'running' then
-    put_score('run:' .. life.worker, by_arrival(job), 0)
-    if life.cancel then put_score('stop:' .. life.worker, job.id, 0) end
+    Write.score('run:' .. life.worker, Store.by_arrival(job), 0)
+    if life.cancel then Write.score('stop:' .. life.worker, job.id, 0) end
   else
-    put_score('ended', job.id, life.expires_at)
+    Write.score('ended', job.id, life.expires_at)
   end
-  count(job, 1)
-  if job.unique and not ENDED[life.state] and not Store.rival(job.tenant, job.unique) then
-    Store.unique[rival_field(job)] = job.id
-    put_field('unique', rival_field(job), job.id)
+  Write.count(job, 1)
+  if job.unique and not Store.ENDED[life.state] and not Store.rival(job.tenant, job.unique) then
+    Store.unique[Store.rival_field(job)] = job.id
+    Write.field('unique', Store.rival_field(job), job.id)
   end
 end
 
 -- Set fields (false clears one) and move the job to where they put it.
 function Store.change(job, fields)
-  leave(job)
+  Store.leave(job)
   for name, value in pairs(fields) do
     job.life[name] = value or nil
   end
-  enter(job)
+  Store.enter(job)
   Store.dirty[job.id] = job
 end
 
@@ -301,13 +302,13 @@ function Store.add(new, enqueued_at, due)
     life = {state = 'scheduled', due = due, attempt = 0, tries = 0, units = 0},
   }
   Store.jobs[job.id], Store.dirty[job.id], Store.deleted[job.id] = job, job, nil
-  enter(job)
+  Store.enter(job)
   return job
 end
 
 -- An ended job is gone.
 function Store.remove(job)
-  leave(job)
+  Store.leave(job)
   Store.jobs[job.id], Store.dirty[job.id], Store.deleted[job.id] = false, nil, true
 end
 
@@ -319,28 +320,28 @@ end
 
 -- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-local function write_job(job)
+function Write.job(job)
   local fields = {base .. 'job:' .. job.id, 'life', pack(job.life)}
   local function add(name, value)
     if value then fields[#fields + 1], fields[#fields + 2] = name, value end
   end
-  if job.needs_need then add('need', fold(job)) end
+  if job.needs_need then add('need', Store.fold(job)) end
   add('spec', job.spec)
   add('past', job.past)
   add('result', job.result)
   add('progress', job.progress)
   call('HSET', unpack(fields))
   if job.result == false then call('HDEL', fields[1], 'result') end
-  if job.spec then put_score('jobs', job.id, job.seq) end
+  if job.spec then Write.score('jobs', job.id, job.seq) end
 end
 
-local function write_line(line)
+function Write.line(line)
   local gone, added = {}, {}
   for member in pairs(line.gone) do gone[#gone + 1] = member end
   for member in pairs(line.added) do added[#added + 1], added[#added + 2] = 0, member end
   local size = Lines.size(line)
-  each_slice(gone, function(...) call('ZREM', line.key, ...) end)
-  each_slice(added, function(...) call('ZADD', line.key, ...) end)
+  Write.slices(gone, function(...) call('ZREM', line.key, ...) end)
+  Write.slices(added, function(...) call('ZADD', line.key, ...) end)
   if size == line.stored then return end
   if size == 0 or line.stored == 0 then Store.index(line, size > 0) end
 end
@@ -351,40 +352,40 @@ function Store.index(line, exists)
   if line.kind == 'ready' then
     call(verb, base .. 'queues', line.queue)
   elseif line.kind == 'aside' then
-    call(verb, base .. 'asides', join(line.queue, line.other))
+    call(verb, base .. 'asides', Text.join(line.queue, line.other))
   else
     local queues = base .. 'waitq:' .. line.other
     call(verb, queues, line.queue)
     if exists then
-      put_score('waited', Store.by_name(line.other), 0)
+      Write.score('waited', Store.by_name(line.other), 0)
     elseif call('EXISTS', queues) == 0 then
-      put_score('waited', Store.by_name(line.other), false)
+      Write.score('waited', Store.by_name(line.other), false)
     else
-      put_score('waited', Store.by_name(line.other), 0)
+      Write.score('waited', Store.by_name(line.other), 0)
     end
   end
 end
 
-local function write_scores(name, members)
+function Write.scores(name, members)
   local gone, added = {}, {}
   for member, score in pairs(members) do
     if score then added[#added + 1], added[#added + 2] = score, member else gone[#gone + 1] = member end
   end
-  each_slice(gone, function(...) call('ZREM', base .. name, ...) end)
-  each_slice(added, function(...) call('ZADD', base .. name, ...) end)
+  Write.slices(gone, function(...) call('ZREM', base .. name, ...) end)
+  Write.slices(added, function(...) call('ZADD', base .. name, ...) end)
 end
 
-local function write_fields(name, fields)
+function Write.fields(name, fields)
   local gone, added = {}, {}
   for field, value in pairs(fields) do
     if value then added[#added + 1], added[#added + 2] = field, value else gone[#gone + 1] = field end
   end
-  each_slice(gone, function(...) call('HDEL', base .. name, ...) end)
-  each_slice(added, function(...) call('HSET', base .. name, ...) end)
+  Write.slices(gone, function(...) call('HDEL', base .. name, ...) end)
+  Write.slices(added, function(...) call('HSET', base .. name, ...) end)
 end
 
-local function write_counts()
-  for field, by in pairs(Counts) do
+function Write.counts()
+  for field, by in pairs(Write.by_count) do
     if by ~= 0 and call('HINCRBY', base .. 'counts', field, by) == 0 then
       call('HDEL', base .. 'counts', field)
     end
@@ -394,14 +395,14 @@ end
 function Store.write()
   for id in pairs(Store.deleted) do
     call('DEL', base .. 'job:' .. id)
-    put_score('jobs', id, false)
+    Write.score('jobs', id, false)
   end
-  for _, job in pairs(Store.dirty) do write_job(job) end
+  for _, job in pairs(Store.dirty) do Write.job(job) end
   for _, line in pairs(Lines.all) do
-    if line.changed then write_line(line) end
+    if line.changed then Write.line(line) end
   end
-  for name, fields in pairs(Fields) do write_fields(name, fields) end
-  for name, members in pairs(Scores) do write_scores(name, members) end
-  write_counts()
+  for name, fields in pairs(Write.by_field) do Write.fields(name, fields) end
+  for name, members in pairs(Write.by_score) do Write.scores(name, members) end
+  Write.counts()
   if Store.seq then call('HSET', base .. 'meta', 'seq', Store.seq) end
 end

@@ -18,8 +18,8 @@ local function lose_worker(worker, most)
   if most < 1 then running = {} end
   for _, member in ipairs(running) do Moves.lose(Store.job(string.sub(member, 13))) end
   if #running == call('ZCARD', key) then
-    put_field('workers', worker, false)
-    put_score('leases', worker, false)
+    Write.field('workers', worker, false)
+    Write.score('leases', worker, false)
   end
   return #running
 end
@@ -41,7 +41,7 @@ end
 -- A reservation whose job was offered and not claimed in time is dropped (rule 7).
 local function reservations()
   for _, member in ipairs(until_now('reserved', MOST)) do
-    local id, ident = parted(member)
+    local id, ident = Text.parted(member)
     local job = Store.job(id)
     if job and job.life.holds and job.life.holds[ident] then
       Ledger.let_go(ident, job)
@@ -63,13 +63,13 @@ local function retention()
 end
 
 local function forget_meters()
-  for _, ident in ipairs(until_now('meters', MOST)) do put_score('meters', ident, false) end
+  for _, ident in ipairs(until_now('meters', MOST)) do Write.score('meters', ident, false) end
   for _, ident in ipairs(until_now('windows', MOST)) do
     local rule = Book.rule(ident)
     if not rule.exact or Window.load(ident, rule).spent <= 0 then
       Window.forget(ident)
     else
-      put_score('windows', ident, now + rule.period)
+      Write.score('windows', ident, now + rule.period)
     end
   end
 end

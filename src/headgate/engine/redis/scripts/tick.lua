@@ -3,7 +3,7 @@
 local function verb(given)
   local last = tonumber(call('HGET', base .. 'ticks', given[1])) or false
   if last ~= given[2] then return false end
-  put_field('ticks', given[1], whole(given[3]))
+  Write.field('ticks', given[1], Text.whole(given[3]))
   local jobs = {}
   for _, job in ipairs(given[4]) do
     if call('EXISTS', base .. 'job:' .. job[1]) == 0 then jobs[#jobs + 1] = job end
