@@ -68,13 +68,13 @@ class _Partition:
         return wrong
 
     def _counts(self) -> dict[str, int]:
-        return dict(Counter(f"{life['state']}:{need[2]}" for need, life in self.jobs.values()))
+        return dict(Counter(f"{life['state']}:{need[1]}" for need, life in self.jobs.values()))
 
     def _offers(self) -> dict[str, int]:
         total: Counter[str] = Counter()
         for need, life in self.jobs.values():
             if life.get("offered_by"):
-                total[f"{len(need[2].encode())}:{need[2]}{life['offered_by']}"] += life["units"]
+                total[f"{len(need[1].encode())}:{need[1]}{life['offered_by']}"] += life["units"]
         return dict(total)
 
     def _differs(self, name: str, wanted: dict[str, int]) -> list[str]:

@@ -21,7 +21,7 @@ from headgate.engine.redis.records import (
     or_false,
     packed_attempt,
     packed_job,
-    packed_spec,
+    packed_jobs,
     read_job,
     seen,
 )
@@ -64,10 +64,10 @@ async def _import(
 ) -> list[ImportResult]:
     stored = await fields_in(store, partition, [record.job.id for record in records])
     packed = [
-        _decided(store, record, fields, number)
-        for number, (record, fields) in enumerate(zip(records, stored, strict=True), 3)
+        _decided(store, record, fields, 3 + 2 * number)
+        for number, (record, fields) in enumerate(zip(records, stored, strict=True))
     ]
-    specs = [packed_spec(record.job) for record in records]
+    _, specs = packed_jobs([record.job for record in records])
     answer, _ = await store.one(partition, "import_jobs", ([], packed), specs, now)
     return [
         ImportResult(

@@ -39,16 +39,16 @@ class Spec(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Need(msgspec.Struct, frozen=True, array_like=True):
-    """What admission asks of a job, as far as Python reads it back."""
+    """What admission asks of a job. `uses` include the caps its task and queue may have; False if it has no others."""
 
-    seq: int
     task: str
     queue: str
     tenant: str
     priority: int
-    enqueued_at: int
     uses: Any
-    retry: RetryPolicy
+    retry: str
+    unique: str | bool
+    retention: int | bool
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -56,6 +56,8 @@ class Life(msgspec.Struct, frozen=True):
 
     state: JobState
     due: int
+    seq: int
+    enqueued_at: int
     attempt: int
     tries: int
     waiting_on: str | None = None
@@ -91,13 +93,35 @@ def packed_spec(job: NewJob) -> bytes:
     return encode(spec)
 
 
+def packed_need(job: NewJob) -> bytes:
+    """The part that admission reads."""
+    uses = uses_with_caps(job.task, job.queue, job.uses) if job.uses else False
+    retry = _retry_text(job.retry)
+    return encode(
+        (
+            job.task,
+            job.queue,
+            job.tenant,
+            job.priority,
+            uses,
+            retry,
+            or_false(job.unique),
+            or_false(job.retention),
+        )
+    )
+
+
 def packed_job(job: NewJob, argument: int) -> Packed:
-    """The part that scripts read; `argument` is the number of the ARGV with the spec."""
-    return [
-        job.id, job.task, job.queue, job.tenant, job.priority, job.delay, or_false(job.at),
-        uses_with_caps(job.task, job.queue, job.uses), job.retry, or_false(job.unique), job.on_conflict,
-        or_false(job.retention), argument,
-    ]  # fmt: skip
+    """The rest; `argument` is the number of the ARGV with the spec, behind which the need follows."""
+    return [job.id, job.delay, or_false(job.at), job.on_conflict, argument]
+
+
+@lru_cache(maxsize=256)
+def _retry_text(policy: RetryPolicy) -> str:
+    return msgspec.json.encode(policy).decode()
+
+
+read_retry = lru_cache(maxsize=256)(msgspec.json.Decoder(RetryPolicy).decode)
 
 
 @lru_cache(maxsize=8192)
@@ -105,16 +129,17 @@ def uses_with_caps(task: str, queue: str, own: tuple[Use, ...]) -> tuple[tuple[A
     """A job's keys in canonical order with the caps that its task and queue may have, now or later, marked as such."""
     taken = {use.key for use in own}
     caps = [Use(Key(name).ident) for name in (f"queue:{queue}", f"task:{task}")]
-    if not own:
-        return tuple((cap.key, 1, True) for cap in caps)
     marked = [(use.key, use.units) for use in own]
     marked += [(cap.key, 1, True) for cap in caps if cap.key not in taken]
     return tuple(sorted(marked, key=lambda use: canonical_order(Use(use[0]))))
 
 
 def packed_jobs(jobs: Sequence[NewJob]) -> tuple[list[Packed], list[bytes]]:
-    """Jobs for the scripts, and their specs for ARGV[3…]."""
-    return [packed_job(job, number) for number, job in enumerate(jobs, 3)], [packed_spec(job) for job in jobs]
+    """Jobs for the scripts, and their specs and needs for ARGV[3…]."""
+    packed = [
+        packed_job(job, number) for number, job in zip(range(3, 3 + 2 * len(jobs), 2), jobs, strict=True)
+    ]
+    return packed, [part for job in jobs for part in (packed_spec(job), packed_need(job))]
 
 
 def packed_limit(limit: Limit) -> Packed:
@@ -175,15 +200,9 @@ def read_attempt(row: Packed, spec: bytes, now: int) -> Attempt:
     s = read_spec(spec)
     return Attempt(
         job=id, number=number, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
-        tries=tries, retry=_retry(tuple(retry)), timeout=s.timeout, metadata=s.metadata, enqueued_at=enqueued_at,
+        tries=tries, retry=read_retry(retry), timeout=s.timeout, metadata=s.metadata, enqueued_at=enqueued_at,
         started_at=now, progress=or_none(progress),
     )  # fmt: skip
-
-
-@lru_cache(maxsize=256)
-def _retry(row: tuple[Any, ...]) -> RetryPolicy:
-    attempts, delay, backoff, max_delay, jitter = row
-    return RetryPolicy(attempts, delay, float(backoff), max_delay, float(jitter))
 
 
 def read_job(fields: Sequence[Any], *, history: bool = True) -> Job:
@@ -192,7 +211,8 @@ def read_job(fields: Sequence[Any], *, history: bool = True) -> Job:
     s, n, moving = read_spec(spec), read_need(need), read_life(life)
     return Job(
         id=id.decode(), task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
-        state=moving.state, due=moving.due, enqueued_at=n.enqueued_at, uses=s.uses, retry=n.retry, timeout=s.timeout,
+        state=moving.state, due=moving.due, enqueued_at=moving.enqueued_at, uses=s.uses, retry=read_retry(n.retry),
+        timeout=s.timeout,
         unique=s.unique, metadata=s.metadata, retention=s.retention, waiting_on=moving.waiting_on,
         attempt=moving.attempt, tries=moving.tries, worker=moving.worker, started_at=moving.started_at,
         ended_at=moving.ended_at, cancel_requested=moving.cancel, error=moving.error, result=_text(result),
@@ -202,13 +222,13 @@ def read_job(fields: Sequence[Any], *, history: bool = True) -> Job:
 
 def arrival(fields: Sequence[Any]) -> int:
     """The arrival number of a stored job."""
-    return read_need(fields[2]).seq
+    return read_life(fields[3]).seq
 
 
 def seen(fields: Sequence[Any]) -> Packed:
     """What must not have changed when a decision on a stored job is carried out."""
     moving = read_life(fields[3])
-    return [arrival(fields), moving.state, moving.past]
+    return [moving.seq, moving.state, moving.past]
 
 
 def _text(value: bytes | None) -> str | None:

@@ -114,7 +114,7 @@ local function verb(given, raw)
       local found = call('HMGET', base .. 'job:' .. job.id, 'spec', 'progress')
       job.told, job.report = found[1], found[2]
     end
-    attempts[i] = {job.id, job.life.attempt, job.life.tries, job.enqueued_at, job.retry, job.progress or job.report}
+    attempts[i] = {job.id, job.life.attempt, job.life.tries, job.life.enqueued_at, job.retry, job.progress or job.report}
     raw[i] = job.told
   end
   local cancelling = call('ZRANGE', base .. 'stop:' .. worker, 0, -1)

@@ -4,8 +4,9 @@
 Ledger.holding, Ledger.taken, Ledger.meters, Ledger.readied, Ledger.started = {}, {}, {}, {}, {}
 
 -- The keys of a job in canonical order. Python stores the caps of its task and queue among them, marked; they count
--- while they are declared or overridden.
+-- while they are declared or overridden. A job without limits of its own has nothing stored: its caps are made here.
 function Ledger.uses(job)
+  if not job.uses then return Ledger.caps(job.queue, job.task) end
   if job.all_at ~= Book.version then
     local all = {}
     for _, use in ipairs(job.uses) do
@@ -14,6 +15,26 @@ function Ledger.uses(job)
     job.all, job.all_at = all, Book.version
   end
   return job.all
+end
+
+function Ledger.caps(queue, task)
+  if Ledger.caps_at ~= Book.version then
+    Ledger.caps_of, Ledger.caps_at = {}, Book.version
+  end
+  local of_queue = Ledger.caps_of[queue]
+  if not of_queue then
+    of_queue = {}
+    Ledger.caps_of[queue] = of_queue
+  end
+  local caps = of_queue[task]
+  if not caps then
+    caps = {}
+    for _, ident in ipairs({'c0:queue:' .. queue, 'c0:task:' .. task}) do
+      if Book.is_cap(ident) then caps[#caps + 1] = {ident, 1} end
+    end
+    of_queue[task] = caps
+  end
+  return caps
 end
 
 function Ledger.held(ident)

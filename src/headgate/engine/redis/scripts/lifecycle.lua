@@ -5,7 +5,8 @@
 
 Lifecycle.LOST = "the worker's lease lapsed while it ran this job"
 
--- Microseconds until the next attempt, without jitter: retry is {attempts, delay, backoff, max_delay, jitter}.
+-- Microseconds until the next attempt, without jitter: retry is {attempts, delay, backoff, max_delay, jitter}, kept as
+-- JSON since hardly any step reads it.
 function Lifecycle.wait(retry, tries)
   if retry[2] == 0 then return 0 end
   return math.floor(math.min(retry[4], retry[2] * retry[3] ^ math.min(tries - 1, 64)))
@@ -29,8 +30,9 @@ end
 
 function Lifecycle.lose(job)
   if job.life.cancel then return {state = 'cancelled', outcome = 'lost', error = Lifecycle.LOST} end
-  if job.life.tries >= job.retry[1] then return {state = 'failed', outcome = 'lost', error = Lifecycle.LOST} end
-  return {due = now + Lifecycle.wait(job.retry, job.life.tries), outcome = 'lost', counts = true, error = Lifecycle.LOST}
+  local retry = cjson.decode(job.retry)
+  if job.life.tries >= retry[1] then return {state = 'failed', outcome = 'lost', error = Lifecycle.LOST} end
+  return {due = now + Lifecycle.wait(retry, job.life.tries), outcome = 'lost', counts = true, error = Lifecycle.LOST}
 end
 
 function Lifecycle.expires_at(job, state)

@@ -2,10 +2,13 @@
 
 -- ── a job comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+-- {id, delay, at, on_conflict, number of the ARGV with its spec; its need is the next one}.
 function Moves.newcomer(n)
+  local need = ARGV[n[5] + 1]
+  local f = parse(need)
   return {
-    id = n[1], task = n[2], queue = n[3], tenant = n[4], priority = n[5], delay = n[6], at = n[7], uses = n[8],
-    retry = n[9], unique = n[10], on_conflict = n[11], retention = n[12], spec = n[13],
+    id = n[1], delay = n[2], at = n[3], on_conflict = n[4], spec = ARGV[n[5]], need = need, task = f[1], queue = f[2],
+    tenant = f[3], priority = f[4], uses = f[5], retry = f[6], unique = f[7], retention = f[8],
   }
 end
 
@@ -14,6 +17,7 @@ function Moves.come(job)
   if job.life.due <= now then
     Admission.arrive(job)
   else
+    if job.fresh then Store.change(job, {}) end
     Store.call_workers = true
   end
 end
@@ -205,9 +209,12 @@ function Moves.write_import(job, new, taken)
   local state, attempts = taken[1], taken[4]
   local over = Store.ENDED[state]
   local last, kept = attempts[#attempts], over and #attempts - 1 or #attempts
-  job.retry, job.needs_need = new.retry, true
+  if job ~= new then
+    job.retry = new.retry
+    job.need = pack({job.task, job.queue, job.tenant, job.priority, job.uses, job.retry, job.unique, job.retention})
+  end
   if job.life.result then job.result = false end
-  job.past, job.life.past = '', nil
+  job.past, job.life.past = #attempts > 0 and '' or nil, nil
   for number = 1, kept do Store.remember(job, attempts[number]) end
   local fields = {
     state = state, tries = taken[3], attempt = #attempts, waiting_on = false, offered_by = false, units = 0,

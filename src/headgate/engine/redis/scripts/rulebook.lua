@@ -141,7 +141,7 @@ end
 
 -- Uses of limits that nobody declared would admit everything.
 function Book.wrong_use(uses)
-  for _, use in ipairs(uses) do
+  for _, use in ipairs(uses or {}) do
     if not use[3] then
       local key = Book.key(use[1])
       local limit = Book.limit(key.name)

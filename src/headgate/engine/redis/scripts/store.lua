@@ -143,16 +143,11 @@ end
 -- `past` (attempts that did not end it, one packed after the other), `result` and `progress`.
 
 function Store.unfold(id, need, life)
-  local n = parse(need)
+  local n, l = parse(need), parse(life)
   return {
-    id = id, seq = n[1], task = n[2], queue = n[3], tenant = n[4], priority = n[5], enqueued_at = n[6],
-    uses = n[7], retry = n[8], unique = n[9], retention = n[10], life = parse(life),
+    id = id, task = n[1], queue = n[2], tenant = n[3], priority = n[4], uses = n[5], retry = n[6], unique = n[7],
+    retention = n[8], life = l, seq = l.seq,
   }
-end
-
-function Store.fold(job)
-  return pack({job.seq, job.task, job.queue, job.tenant, job.priority, job.enqueued_at, job.uses, job.retry,
-    job.unique, job.retention})
 end
 
 function Store.job(id)
@@ -237,11 +232,7 @@ function Store.leave(job)
   if life.state == 'ready' or life.state == 'waiting' then
     Lines.remove(Store.line(job), Store.rank(job))
   elseif life.state == 'scheduled' then
-    if job.fresh then
-      Write.by_score.scheduled[Store.by_arrival(job)], job.fresh = nil, nil
-    else
-      Write.score('scheduled', Store.by_arrival(job), false)
-    end
+    Write.score('scheduled', Store.by_arrival(job), false)
   elseif life.state == 'running' then
     Write.score('run:' .. life.worker, Store.by_arrival(job), false)
     if life.cancel then Write.score('stop:' .. life.worker, job.id, false) end
@@ -280,9 +271,10 @@ end
 
 -- Set fields (false clears one) and move the job to where they put it.
 function Store.change(job, fields)
-  Store.leave(job)
+  if job.fresh then job.fresh = nil else Store.leave(job) end
+  local life = job.life
   for name, value in pairs(fields) do
-    job.life[name] = value or nil
+    life[name] = value or nil
   end
   Store.enter(job)
   Store.dirty[job.id] = job
@@ -293,16 +285,15 @@ function Store.next_seq()
   return Store.seq
 end
 
--- A new job, scheduled. `spec` is the number of the ARGV that Python packed for it.
+-- A new job, due or not, that stands nowhere yet: `Store.change` puts it where it belongs. Python packed `need` and
+-- `spec`; scripts keep both as they are.
 function Store.add(new, enqueued_at, due)
-  local job = {
-    id = new.id, seq = Store.next_seq(), task = new.task, queue = new.queue, tenant = new.tenant,
-    priority = new.priority, enqueued_at = enqueued_at, uses = new.uses, retry = new.retry, unique = new.unique,
-    retention = new.retention, spec = ARGV[new.spec], needs_need = true, fresh = true,
-    life = {state = 'scheduled', due = due, attempt = 0, tries = 0, units = 0},
+  local job = new
+  job.seq, job.fresh = Store.next_seq(), true
+  job.life = {
+    state = 'scheduled', due = due, attempt = 0, tries = 0, units = 0, seq = job.seq, enqueued_at = enqueued_at,
   }
   Store.jobs[job.id], Store.dirty[job.id], Store.deleted[job.id] = job, job, nil
-  Store.enter(job)
   return job
 end
 
@@ -321,18 +312,19 @@ end
 -- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function Write.job(job)
-  local fields = {base .. 'job:' .. job.id, 'life', pack(job.life)}
-  local function add(name, value)
-    if value then fields[#fields + 1], fields[#fields + 2] = name, value end
+  local key, life = base .. 'job:' .. job.id, pack(job.life)
+  if job.spec then
+    call('HSET', key, 'life', life, 'need', job.need, 'spec', job.spec)
+    Write.score('jobs', job.id, job.seq)
+  elseif job.result then
+    call('HSET', key, 'life', life, 'result', job.result)
+  else
+    call('HSET', key, 'life', life)
+    if job.need then call('HSET', key, 'need', job.need) end
   end
-  if job.needs_need then add('need', Store.fold(job)) end
-  add('spec', job.spec)
-  add('past', job.past)
-  add('result', job.result)
-  add('progress', job.progress)
-  call('HSET', unpack(fields))
-  if job.result == false then call('HDEL', fields[1], 'result') end
-  if job.spec then Write.score('jobs', job.id, job.seq) end
+  if job.past then call('HSET', key, 'past', job.past) end
+  if job.progress then call('HSET', key, 'progress', job.progress) end
+  if job.result == false then call('HDEL', key, 'result') end
 end
 
 function Write.line(line)
