@@ -120,7 +120,7 @@ class ClusterNodes(Servers):
         for node in list(self._nodes):
             asked = client(self.target, node)
             try:
-                self._learn(asked.execute_command("CLUSTER SLOTS"), node)
+                self._learn(asked.execute_command("CLUSTER", "SLOTS"), node)
                 return
             except redis.ResponseError as error:
                 raise server_error(str(error), f"{node[0]}:{node[1]}") from None
@@ -131,10 +131,8 @@ class ClusterNodes(Servers):
         raise EngineUnavailable(f"no node of the cluster can be reached: {'; '.join(errors)}")
 
     def _learn(self, answer: Any, asked: Address) -> None:
-        """redis-py shapes the answer as {(first, last): {'primary': (host, port, …), …}}."""
-        for (first, last), nodes in answer.items():
-            host, port = nodes["primary"][:2]
-            owner = (host or asked[0], int(port))
+        for first, last, (host, port, *_), *_replicas in answer:
+            owner = (host.decode() if host else asked[0], int(port))
             self._nodes[owner] = None
             for slot in range(first, last + 1):
                 self._owners[slot] = owner
