@@ -28,7 +28,7 @@ FOR_PEOPLE = {
 """Looked at, never in the way of a job: these may scan."""
 
 FIRST_ENTRY = {
-    "any_aside": "stops at the first entry of jobs_aside",
+    "turn": "asks whether jobs_aside has a first entry",
     "aside_tasks": "begins at the first entry of jobs_aside, then goes on in index steps",
 }
 """A scan of a partial index that ends with its first row."""
@@ -75,7 +75,7 @@ def test_no_statement_of_the_hot_path_scans_what_grows(name: str, connection: Co
     scans = [step for step in plan(connection, name) if JOBS_AND_HOLDERS.match(step)]
     if name in FIRST_ENTRY:
         assert scans == ["SCAN jobs USING COVERING INDEX jobs_aside"]
-        assert "LIMIT 1" in sql(name)
+        assert "LIMIT 1" in sql(name) or "EXISTS" in sql(name)
     elif name == "old_starts":
         assert scans == ["SCAN starts USING INDEX starts_at"]
         assert "LIMIT ?1" in sql(name)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from heapq import merge
 from itertools import islice
 
 from headgate.engine.sqlite.rows import Candidate, Values, claim_order
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.turn import Turn
 
 
 class ReadyJobs:
     """The ready jobs of some queues in the order of a claim: queue after queue as given, or all queues as one."""
 
-    def __init__(self, step: Step, queues: Sequence[str] | None, known: Collection[str]) -> None:
+    def __init__(self, step: Step, queues: Sequence[str] | None, turn: Turn) -> None:
         self.step = step
-        self.known = known
+        self.turn = turn
         self.queues = queues
-        self.paused = {queue for (queue,) in step.execute(sql("paused"))}
 
     def __call__(self, most: int) -> Sequence[Candidate]:
         self.step.ledger.flush()
@@ -31,13 +31,13 @@ class ReadyJobs:
         names = [queue for (queue,) in self.step.execute(sql("ready_queues"))]
         aside = self._aside()
         names += [queue for queue, _ in aside if queue not in names]
-        return self._first([name for name in names if name not in self.paused], aside, most)
+        return self._first([name for name in names if name not in self.turn.paused], aside, most)
 
     def _in_order(self, queues: Sequence[str], most: int) -> list[Values]:
         found: list[Values] = []
         aside = self._aside()
         for name in dict.fromkeys(queues):
-            if name not in self.paused and len(found) < most:
+            if name not in self.turn.paused and len(found) < most:
                 found += self._first([name], aside, most - len(found))
         return found
 
@@ -51,6 +51,8 @@ class ReadyJobs:
 
     def _aside(self) -> list[tuple[str, str]]:
         """Jobs that others set aside and this worker knows; rarely any."""
-        if self.step.execute(sql("any_aside")).get is None:
+        if not self.turn.aside:
             return []
-        return [(queue, task) for queue, task in self.step.execute(sql("aside_tasks")) if task in self.known]
+        return [
+            (queue, task) for queue, task in self.step.execute(sql("aside_tasks")) if task in self.turn.known
+        ]
