@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib import resources
-from pathlib import Path
 
 import apsw
 import pytest
@@ -47,10 +46,10 @@ SMALL_TABLES = {"computed", "limits", "overrides", "paused", "timers", "workers"
 JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|meters|starts|h|j|n|o)\b")
 
 
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[Connection]:
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """A migrated file, never analysed: the planner has no statistics, as in production."""
-    connection = connect(str(tmp_path / "jobs.db"), "NORMAL", 0)
+    connection = connect(str(tmp_path_factory.mktemp("plans") / "jobs.db"), "NORMAL", 0)
     migrate(connection, "jobs.db", 0)
     yield connection
     connection.close()
