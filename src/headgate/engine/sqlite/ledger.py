@@ -40,6 +40,7 @@ class SqliteLedger:
         self._held: dict[str, int] = {}
         self._offered: dict[tuple[str, str], int] = {}
         self._queues: dict[str, list[str]] = {}
+        self._heads: dict[tuple[str, str], Candidate] = {}
         self._waited: dict[tuple[str, str], bool] = {}
         self._meters: dict[str, Meter] = {}
         self._spent: dict[str, Bucket] = {}
@@ -108,10 +109,13 @@ class SqliteLedger:
     def expect(self, keys: Collection[str]) -> None:
         self.flush()
         self._queues = {key: [] for key in keys}
-        for key, queue, offered, held in self.execute(sql("waited_for"), (to_json(list(keys)),)):
-            self._queues[key].append(queue)
-            self._offered[key, queue] = offered
-            self._held[key] = held
+        self._heads.clear()
+        for offered, held, *row in self.execute(sql("waited_for"), (to_json(list(keys)),)):
+            head = Candidate.waiter(row)
+            self._queues[head.waiting_on].append(head.queue)
+            self._heads[head.waiting_on, head.queue] = head
+            self._offered[head.waiting_on, head.queue] = offered
+            self._held[head.waiting_on] = held
 
     def queues_waiting(self, key: str) -> Sequence[str]:
         return self._queues[key]
@@ -119,6 +123,8 @@ class SqliteLedger:
     def waiters(self, key: str, queue: str, most: int) -> Sequence[Candidate]:
         if key in self._stale or self._new or self._changed:
             self.flush()
+        elif most == 1 and (key, queue) in self._heads:
+            return [self._heads[key, queue]]
         return [Candidate.waiter(row) for row in self.execute(sql("waiters"), (key, queue, most))]
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -191,11 +197,13 @@ class SqliteLedger:
             self._parked.append((job.seq, on.key, on.units, refusals))
             self._pending = True
         self._stale.add(on.key)
+        self._heads.pop((on.key, job.queue), None)
         self._waited[on.key, job.queue] = True
 
     def leave_line(self, key: str, queue: str) -> None:
         """A job stops waiting on a key."""
         self._stale.add(key)
+        self._heads.pop((key, queue), None)
         self._waited.pop((key, queue), None)
 
     def set_aside(self, job: Row) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -54,7 +54,7 @@ class Candidate:
         return self
 
     @classmethod
-    def waiter(cls, row: Values) -> Candidate:
+    def waiter(cls, row: Sequence[Any]) -> Candidate:
         """From waiters.sql."""
         self = cls.__new__(cls)
         self.seq, self.id, self.task, self.queue, self.waiting_on, self.units, self.refusals = row
