@@ -1,7 +1,8 @@
 """The SQLite engine's ledger: admission's questions answered from indexes, its decisions written in batches.
 
 Counts are read once per key and step and kept in step with the decisions; changes of jobs are collected and written
-together by `flush`, before anything reads the lines that they alter.
+together by `flush`, before anything reads the lines that they alter. Offers are written last: a waiter that is
+claimed in the very step that offers it (the usual way of a slot) is never written as ready.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class SqliteLedger:
         self._changed: dict[int, Stored] = {}
         self._starts: list[int] = []
         self._takes: list[tuple[str, int, int]] = []
-        self._ready: list[tuple[int, str | None, int]] = []
+        self._offers: dict[int, Candidate] = {}
         self._parked: list[tuple[int, str, int, int]] = []
         self._aside: list[int] = []
         self._stale: set[str] = set()
@@ -72,7 +73,7 @@ class SqliteLedger:
         """Read the counts of keys that are about to be asked for, in one go."""
         unknown = [key for key in keys if key not in self._held and not is_rate(key)]
         if unknown:
-            self.flush()
+            self.write_decided()
             self._held.update(self.execute(sql("held"), (to_json(unknown),)))
 
     def recount(self, key: str) -> None:
@@ -111,11 +112,11 @@ class SqliteLedger:
         self._queues = {key: [] for key in keys}
         self._heads.clear()
         for offered, held, *row in self.execute(sql("waited_for"), (to_json(list(keys)),)):
-            head = Candidate.waiter(row)
-            self._queues[head.waiting_on].append(head.queue)
-            self._heads[head.waiting_on, head.queue] = head
-            self._offered[head.waiting_on, head.queue] = offered
-            self._held[head.waiting_on] = held
+            head, key = Candidate.waiter(row), row[16]
+            self._queues[key].append(head.queue)
+            self._heads[key, head.queue] = head
+            self._offered[key, head.queue] = offered
+            self._held[key] = held
 
     def queues_waiting(self, key: str) -> Sequence[str]:
         return self._queues[key]
@@ -167,6 +168,7 @@ class SqliteLedger:
     def start(self, job: Row) -> None:
         assert isinstance(job, Candidate)
         self.take_offer_back(job)
+        self._offers.pop(job.seq, None)
         self._starts.append(job.seq)
         self._pending = True
         self.started.append(job.attempt(self.now))
@@ -181,8 +183,9 @@ class SqliteLedger:
             job.state, job.waiting_on, job.offered_by, job.units = JobState.READY, None, offered_by, units
             self.save(job)
         else:
-            self._ready.append((job.seq, offered_by, units))
-            self._pending = True
+            assert isinstance(job, Candidate)
+            job.waiting_on, job.offered_by, job.units = None, offered_by, units
+            self._offers[job.seq] = job
         if waited_on is not None:
             self.leave_line(waited_on, job.queue)
 
@@ -194,6 +197,7 @@ class SqliteLedger:
             job.units, job.refusals, job.set_aside = on.units, refusals, False
             self.save(job)
         else:
+            self._offers.pop(job.seq, None)
             self._parked.append((job.seq, on.key, on.units, refusals))
             self._pending = True
         self._stale.add(on.key)
@@ -207,6 +211,7 @@ class SqliteLedger:
         self._waited.pop((key, queue), None)
 
     def set_aside(self, job: Row) -> None:
+        self.flush()
         self.take_offer_back(job)
         self._aside.append(job.seq)
         self._pending = True
@@ -230,8 +235,24 @@ class SqliteLedger:
             self._changed[job.seq] = job
             self._pending = True
 
+    def offered_now(self) -> Iterable[tuple[str, list[Candidate]]]:
+        """The jobs that this step has offered and not yet written, by queue."""
+        queues: dict[str, list[Candidate]] = {}
+        for job in self._offers.values():
+            queues.setdefault(job.queue, []).append(job)
+        return queues.items()
+
     def flush(self) -> None:
-        """Write what was decided so far."""
+        """Write everything."""
+        self.write_decided()
+        if self._offers:
+            rows = [(job.seq, job.offered_by, job.units) for job in self._offers.values()]
+            self.execute(sql("make_ready"), (to_json(rows),))
+            self._offers.clear()
+        self._stale.clear()
+
+    def write_decided(self) -> None:
+        """Write everything but the offers of this step."""
         if not self._pending:
             return
         self._pending = False
@@ -242,13 +263,11 @@ class SqliteLedger:
             self._insert()
         self._flush_json("start", self._starts, self.claimer, self.now)
         self._flush_json("take", self._takes, self.now)
-        self._flush_json("make_ready", self._ready)
         self._flush_json("park", self._parked)
         self._flush_json("set_aside", self._aside)
         for key, bucket in self._spent.items():
             self.execute(sql("put_meter"), (key, bucket.full_at))
         self._spent.clear()
-        self._stale.clear()
 
     def _insert(self) -> None:
         """New jobs get consecutive numbers: nobody else inserts within the transaction."""
