@@ -56,8 +56,12 @@ local function overrides()
   end
 end
 
+-- Old jobs, also those that ended in this very step and are not to be kept at all.
 local function retention()
   local old = until_now('ended', MOST)
+  for id, at in pairs(Write.by_score.ended or {}) do
+    if at and at <= now and #old < MOST then old[#old + 1] = id end
+  end
   for _, id in ipairs(old) do Store.remove(Store.job(id)) end
   return #old
 end
