@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -52,6 +53,7 @@ class Calls:
         self.servers: Servers = servers_of(target)
         self._patience = busy_timeout / SECOND
         self._loops: WeakKeyDictionary[Loop, dict[Address | None, Wire | Pending]] = WeakKeyDictionary()
+        self._ends: WeakKeyDictionary[Loop, AsyncGenerator[None]] = WeakKeyDictionary()
         self._runs: dict[Address | None, bytes] = {}
 
     async def script(self, partition: Partition, script: Script, *arguments: Argument) -> list[Any]:
@@ -116,6 +118,8 @@ class Calls:
         wires = self._loops.get(loop)
         if wires is None:
             wires = self._loops[loop] = {}
+            self._ends[loop] = end = self._until_the_loop_ends(loop)
+            await anext(end)
         wire = wires.get(address)
         if isinstance(wire, Wire) and not wire.closed:
             return wire
@@ -159,6 +163,15 @@ class Calls:
             log.warning("%s was restarted or replaced; what it had not saved is gone", self.target.shown)
         self._runs[address] = run
 
+    async def _until_the_loop_ends(self, loop: Loop) -> AsyncGenerator[None]:
+        """Hangs up when the loop shuts down, even if nobody closes the engine: a loop finishes its generators."""
+        try:
+            yield
+        finally:
+            for wire in self._loops.pop(loop, {}).values():
+                _hang_up(wire)
+            await asyncio.sleep(0)
+
     async def close(self) -> None:
         """Hang up everywhere, also in loops that are not this one."""
         here = asyncio.get_running_loop()
@@ -168,10 +181,10 @@ class Calls:
                     _hang_up(wire)
                 elif loop.is_running():
                     loop.call_soon_threadsafe(_hang_up, wire)
-                elif isinstance(wire, Wire):
-                    wire.drop()
             wires.clear()
         self._loops.clear()
+        if (end := self._ends.pop(here, None)) is not None:
+            await end.aclose()
         await asyncio.sleep(0)
 
 

@@ -8,7 +8,6 @@ no timer per call.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -100,13 +99,6 @@ class Wire(asyncio.Protocol):
             _, future = self._waiting.popleft()
             if not future.done():
                 future.set_exception(self._gone(error))
-
-    def drop(self) -> None:
-        """Close from outside of a loop that no longer runs."""
-        self.closed = True
-        if self._transport is not None and (sock := self._transport.get_extra_info("socket")) is not None:
-            with contextlib.suppress(OSError):
-                sock._sock.close()
 
     def _gone(self, error: BaseException | None) -> EngineUnavailable:
         why = f": {error}" if error is not None and str(error) else ""
