@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ STORES = ["sqlite", *(kind for kind in ("valkey", "redis7") if binary(kind))]
 
 
 @contextmanager
-def fresh_url(store: str, directory: Path) -> Iterator[str]:
+def fresh_url(store: str, directory: Path) -> Generator[str]:
     """The URL of an empty store; what Redis keeps at the end must be in its catalogue."""
     if store == "sqlite":
         yield f"sqlite:///{directory}/jobs.db"
