@@ -37,6 +37,26 @@ async def test_a_user_without_rights_for_scripts_is_said(
         await open_engine(f"redis://poor:pw@127.0.0.1:{server.port}", check=False)
 
 
+async def test_the_rights_that_the_guide_names_are_enough(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "redis.md").read_text()
+    rule = next(line for line in guide.splitlines() if line.startswith("ACL SETUSER"))
+    server = start_server()
+    with server.client() as client:
+        client.execute_command(*rule.split())
+    engine = await open_engine(f"redis://headgate:password@127.0.0.1:{server.port}")
+    called = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    stop = engine.watch_work(lambda: loop.call_soon_threadsafe(called.set) and None)
+    await asyncio.wait_for(called.wait(), 10)
+    await engine.enqueue([NewJob("j", "t")])
+    await engine.register(Worker("w", frozenset({"t"}), lease=600_000_000))
+    (attempt,) = (await engine.exchange("w", [], 1)).attempts
+    await engine.exchange("w", [Succeeded("j", attempt.number)], 0)
+    stop()
+
+
 async def test_a_replica_is_said(start_server: StartServer, open_engine: OpenEngine) -> None:
     server = start_server()
     replica = start_server("--replicaof", "127.0.0.1", str(server.port))
@@ -140,7 +160,7 @@ async def test_a_restarted_server_is_noticed_and_used_again(
     engine = await open_engine(server.url)
     called = asyncio.Event()
     loop = asyncio.get_running_loop()
-    stop = engine.watch_work(lambda: loop.call_soon_threadsafe(called.set))
+    stop = engine.watch_work(lambda: loop.call_soon_threadsafe(called.set) and None)
     await asyncio.wait_for(called.wait(), 10)
     await engine.enqueue([NewJob("j1", "t")])
     server.kill()
