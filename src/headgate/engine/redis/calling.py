@@ -17,7 +17,7 @@ import hiredis
 from headgate.clock import SECOND
 from headgate.engine.redis.catalogue import tag
 from headgate.engine.redis.refusals import MOVING, server_error
-from headgate.engine.redis.scripts import Script
+from headgate.engine.redis.scripts import Script, library
 from headgate.engine.redis.servers import Servers, find, servers_of, slot_of
 from headgate.engine.redis.url import Address, Target
 from headgate.engine.redis.wire import Argument, Wire, connect
@@ -78,6 +78,8 @@ class Calls:
         self, wire: Wire, partition: Partition, script: Script, arguments: tuple[Argument, ...]
     ) -> Any:
         try:
+            if wire.has_functions:
+                return await self._call_function(wire, partition, script, arguments)
             reply = await wire.send(b"EVALSHA", script.sha, 1, partition.meta, *arguments)
             if isinstance(reply, hiredis.ReplyError) and str(reply).startswith("NOSCRIPT"):
                 reply = await wire.send(b"EVAL", script.text, 1, partition.meta, *arguments)
@@ -85,6 +87,22 @@ class Calls:
             self.servers.doubt()
             raise
         return reply
+
+    async def _call_function(
+        self, wire: Wire, partition: Partition, script: Script, arguments: tuple[Argument, ...]
+    ) -> Any:
+        """Loads the library where it is missing; a server that does not let us is given scripts instead."""
+        reply = await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
+        if not isinstance(reply, hiredis.ReplyError) or "unction not found" not in str(reply):
+            return reply
+        loaded = await wire.send(b"FUNCTION", b"LOAD", b"REPLACE", library().text)
+        if isinstance(loaded, hiredis.ReplyError):
+            if str(loaded).startswith("READONLY"):
+                return loaded
+            log.info("functions cannot be loaded, scripts are used instead: %s", loaded)
+            wire.has_functions = False
+            return await self._ask(wire, partition, script, arguments)
+        return await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
 
     async def _refused(self, text: str, partition: Partition, wire: Wire, late: bool) -> None:
         """Prepare for another try, or raise."""
@@ -157,6 +175,8 @@ class Calls:
         info = await wire.send("INFO", "server")
         if isinstance(info, hiredis.ReplyError):
             return
+        version = next((line[14:] for line in info.splitlines() if line.startswith(b"redis_version:")), b"0")
+        wire.has_functions = int(version.partition(b".")[0]) >= 7
         run = next((line[7:] for line in info.splitlines() if line.startswith(b"run_id:")), b"")
         before = self._runs.get(address)
         if before is not None and run != before:

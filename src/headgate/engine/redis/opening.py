@@ -42,7 +42,7 @@ def _found(servers: Servers, partition: Partition) -> bool:
         _check_server(asked, target)
         others = [name for name in SINGLE if name != "meta"]
         answer: Any = asked.eval(
-            lone_script("open").text.decode(),
+            lone_script("open"),
             1,
             partition.meta,
             VERSION,

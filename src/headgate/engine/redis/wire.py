@@ -35,6 +35,7 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._check: asyncio.TimerHandle | None = None
         self.closed = False
+        self.has_functions = False
 
     # ── calling ──────────────────────────────────────────────────────────────────────────────────────────────────
 

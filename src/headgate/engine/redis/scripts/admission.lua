@@ -1,7 +1,6 @@
 -- The rules of admission: admission.py, in Lua. Part of every script. The Python page explains; this one decides alike.
 
 Admission.UNLIMITED, Admission.OFFER_MOST, Admission.LOOK_MORE = 2 ^ 52, 1000, 256
-Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen = {}, {}, {}, {}
 
 function Admission.is_rate(ident)
   return string.byte(ident, 1) == 114

@@ -1,5 +1,5 @@
 -- import_jobs: take over jobs with their history; each record succeeds or is refused alone.
--- input {limits, records}   ARGV[3…] specs   answers {{state, refusal} …}, fewer than asked when a job has changed since
+-- input {limits, records}   arguments 3 and on: specs and needs   answers {{state, refusal} …}, fewer than asked when a job has changed since
 -- Python looked at it: the caller looks again and goes on from there.
 -- Cost: per record its keys and its attempts.
 local function verb(given)

@@ -1,8 +1,6 @@
 -- The ledger: who holds which key, who waits on it, who was offered it, what was spent of it. Part of every script.
 -- What admission.py calls Ledger, with the same names.
 
-Ledger.holding, Ledger.taken, Ledger.meters, Ledger.readied, Ledger.started = {}, {}, {}, {}, {}
-
 -- The keys of a job in canonical order. Python stores the caps of its task and queue among them, marked; they count
 -- while they are declared or overridden. A job without limits of its own has nothing stored: its caps are made here.
 function Ledger.uses(job)

@@ -2,12 +2,12 @@
 
 -- ── a job comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
--- {id, delay, at, on_conflict, number of the ARGV with its spec; its need is the next one}.
+-- {id, delay, at, on_conflict, number of the argument with its spec; its need is the next one}.
 function Moves.newcomer(n)
-  local need = ARGV[n[5] + 1]
+  local need = arguments[n[5] + 1]
   local f = parse(need)
   return {
-    id = n[1], delay = n[2], at = n[3], on_conflict = n[4], spec = ARGV[n[5]], need = need, task = f[1], queue = f[2],
+    id = n[1], delay = n[2], at = n[3], on_conflict = n[4], spec = arguments[n[5]], need = need, task = f[1], queue = f[2],
     tenant = f[3], priority = f[4], uses = f[5], retry = f[6], unique = f[7], retention = f[8],
   }
 end

@@ -8,7 +8,7 @@ function Rates.ceil_div(a, b)
   return (a - rest) / b + (rest > 0 and 1 or 0)
 end
 
-local Bucket, Window = {}, {spent = {}}
+local Bucket, Window = {}, {}
 Rates.Bucket, Rates.Window = Bucket, Window
 
 -- GCRA: `full_at` is when the bucket will hold `burst` tokens again.

@@ -1,7 +1,5 @@
 -- The limits in force: rulebook.py, in Lua. Part of every script. Reads only the limits that the step's keys name.
 
-Book.limits, Book.keys, Book.rules, Book.caps, Book.version = {}, {}, {}, {}, 0
-
 -- A key's ident, read back: kind, tenant (its length counts characters, not bytes), name and value.
 function Book.key(ident)
   local key = Book.keys[ident]
@@ -62,8 +60,6 @@ function Book.scope(name, value, tenant)
   return name .. '=' .. (value and '+' .. Text.join(value, '') or '-') .. (tenant and '+' .. tenant or '-')
 end
 
-Book.staged = {}
-
 function Book.find_override(name, value, tenant)
   local scope = Book.scope(name, value, tenant)
   local staged = Book.staged[scope]
@@ -82,8 +78,6 @@ function Book.override(key)
   return key.value and (Book.find_override(key.name, key.value, tenant) or Book.find_override(key.name, key.value, nil))
     or Book.find_override(key.name, nil, tenant) or Book.find_override(key.name, nil, nil)
 end
-
-Book.computed = {}
 
 function Book.find_computed(ident)
   if Book.computed[ident] == nil then

@@ -1,5 +1,44 @@
 -- The step from beginning to end. Part of every script, before its verb.
 
+-- Forget what an earlier call left in these tables.
+function Step.reset(keys, given)
+  call, pack, parse, arguments = redis.call, cmsgpack.pack, cmsgpack.unpack, given
+  base, header = string.sub(keys[1], 1, -5), parse(given[1])
+  settings, now = header.settings, header.now
+  Lines.all, Lines.on = {}, {}
+  Write.by_score, Write.by_field, Write.by_count = {}, {}, {}
+  Store.promised, Store.jobs, Store.dirty, Store.deleted, Store.unique = {}, {}, {}, {}, {}
+  Store.seq, Store.ended, Store.call_workers, Store.dropped = nil, false, false, nil
+  Rates.Window.spent = {}
+  Book.limits, Book.keys, Book.rules, Book.caps, Book.staged, Book.computed = {}, {}, {}, {}, {}, {}
+  Book.overridden, Book.version = nil, 0
+  Ledger.holding, Ledger.taken, Ledger.meters, Ledger.readied, Ledger.started = {}, {}, {}, {}, {}
+  Ledger.caps_of, Ledger.caps_at, Ledger.claimer = nil, nil, nil
+  Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen = {}, {}, {}, {}
+  Step.finished = false
+end
+
+-- Run a verb. Answers {status, raw texts …}: status is the msgpack of {'ok', answer} or of a refusal {code, …}; other
+-- errors go to the caller as they are, with nothing written.
+function Step.run(verb, keys, given)
+  Step.reset(keys, given)
+  local raw = {}
+  local ok, answer = pcall(function()
+    Step.begin()
+    local found = verb(parse(given[2]), raw)
+    Step.finish()
+    return found
+  end)
+  if ok then
+    return {pack({'ok', answer}), unpack(raw)}
+  elseif type(answer) == 'table' and answer.refused then
+    return {pack(answer.refused)}
+  elseif type(answer) == 'table' then
+    return answer
+  end
+  return redis.error_reply('HEADGATE ' .. tostring(answer))
+end
+
 -- One of ours, of a version we know, and the one that was opened; else nothing may be touched.
 function Step.begin()
   if header.cluster then

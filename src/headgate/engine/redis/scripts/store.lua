@@ -4,27 +4,19 @@
 -- tables of this script, reads look through them, and `Store.write` puts all of it down at the end, when nothing can
 -- fail any more (Redis refuses a script for want of memory, rights or replicas at its first write, never later).
 --
--- KEYS[1] the partition's `meta` key: the rest of its keys share its beginning, and so its hash slot
--- ARGV[1] header (msgpack map): now, epoch, version, settings, fail      ARGV[2] the verb's input (msgpack)
--- ARGV[3…] jobs as Python wrote them; scripts keep them and never read them
+-- key 1      the partition's `meta` key: the rest of its keys share its beginning, and so its hash slot
+-- argument 1 header (msgpack map): now, epoch, version, settings, fail     argument 2  the verb's input (msgpack)
+-- arguments 3 and on: jobs as Python packed them; scripts keep them as they are
 --
 -- The keys of a partition, with what each costs, are listed in catalogue.py.
 
--- Whatever a function uses from outside of it costs a little each time the script starts: hence few names at this level,
--- and tables of functions under them.
+-- Where the server has functions (Redis 7, Valkey) all of this is loaded once, and `Step.reset` makes it forget the last
+-- call. Elsewhere it is made anew for each call, and whatever a function uses from outside of it costs a little each
+-- time: hence few names at this level, and tables of functions under them.
 
-local call = redis.call
-local pack, parse = cmsgpack.pack, cmsgpack.unpack
-local base = string.sub(KEYS[1], 1, -5)
-local header, input = parse(ARGV[1]), parse(ARGV[2])
-local settings = header.settings
-local now = header.now
-
-local Text, Lines, Write = {}, {all = {}, on = {}}, {by_score = {}, by_field = {}, by_count = {}}
-local Store = {
-  promised = {}, jobs = {}, dirty = {}, deleted = {}, unique = {}, seq = nil, ended = false, call_workers = false,
-  ENDED = {succeeded = true, failed = true, cancelled = true},
-}
+local call, pack, parse, base, header, settings, now, arguments
+local Text, Lines, Write = {}, {}, {}
+local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}}
 local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.

@@ -1,5 +1,5 @@
 -- tick: move a periodic task's last tick and enqueue its jobs; ids that exist are passed over.
--- input {name, seen or false, at, jobs}   ARGV[3…] specs   answers whether it was moved. Cost: as enqueue.
+-- input {name, seen or false, at, jobs}   arguments 3 and on: specs and needs   answers whether it was moved. Cost: as enqueue.
 local function verb(given)
   local last = tonumber(call('HGET', base .. 'ticks', given[1])) or false
   if last ~= given[2] then return false end
