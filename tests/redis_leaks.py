@@ -93,7 +93,7 @@ class _Partition:
             "waiting": ("wait:",),
             "running": ("run:",),
         }.items():
-            skip = 12 if state == "running" else 30
+            skip = 0 if state == "running" else 30
             lines = [name for name in self.names if name.startswith(families)]
             ids = [
                 member[skip:].decode()

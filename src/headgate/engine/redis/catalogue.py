@@ -63,7 +63,7 @@ FAMILIES: dict[str, Kind] = {
     "held:": Kind(
         "hash", "while used", "job → since when it holds a key, `r` for a reservation. Held = HLEN"
     ),
-    "run:": Kind("zset", "while used", "what a worker runs"),
+    "run:": Kind("zset", "while used", "what a worker runs, by arrival"),
     "stop:": Kind("zset", "while used", "which of these it was asked to stop"),
     "starts:": Kind("zset", "while used", "starts within a sliding window"),
 }

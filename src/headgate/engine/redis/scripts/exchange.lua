@@ -87,7 +87,7 @@ local function ready_jobs(queues, known, paused)
       end
     end
     local jobs = {}
-    for i, member in ipairs(members) do jobs[i] = Store.claimable(Store.id(member)) end
+    for i, member in ipairs(members) do jobs[i] = Store.ranked(Store.claimable(Store.id(member)), member) end
     return jobs
   end
 end

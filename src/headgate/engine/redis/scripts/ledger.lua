@@ -78,7 +78,7 @@ end
 function Ledger.waiters(ident, queue, most)
   local jobs = {}
   for i, member in ipairs(Lines.first(Lines.waiting(ident, queue), most)) do
-    jobs[i] = Store.job(Store.id(member))
+    jobs[i] = Store.ranked(Store.job(Store.id(member)), member)
   end
   return jobs
 end

@@ -150,8 +150,8 @@ function Moves.adopt(name)
   local ident, kind, what = 'c0:' .. name, string.match(name, '^(%a+):(.*)$')
   if (kind ~= 'task' and kind ~= 'queue') or not Book.is_cap(ident) then return end
   for _, worker in ipairs(call('ZRANGE', base .. 'leases', 0, -1)) do
-    for _, member in ipairs(call('ZRANGE', base .. 'run:' .. worker, 0, -1)) do
-      local job = Store.job(string.sub(member, 13))
+    for _, id in ipairs(call('ZRANGE', base .. 'run:' .. worker, 0, -1)) do
+      local job = Store.job(id)
       if job.life.state == 'running' and job[kind] == what and not Ledger.holds(ident, job) then
         Ledger.take(ident, job, false)
       end

@@ -2,8 +2,8 @@
 -- input {id, tasks, queues or false, lease, host, pid, concurrency}   answers now. Cost: what it ran.
 local function verb(given)
   local id = table.remove(given, 1)
-  for _, member in ipairs(call('ZRANGE', base .. 'run:' .. id, 0, -1)) do
-    Moves.lose(Store.job(string.sub(member, 13)))
+  for _, job in ipairs(call('ZRANGE', base .. 'run:' .. id, 0, -1)) do
+    Moves.lose(Store.job(job))
   end
   given[7] = now
   Write.field('workers', id, pack(given))

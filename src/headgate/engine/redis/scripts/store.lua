@@ -125,8 +125,12 @@ function Write.field(name, field, value)
 end
 
 function Write.count(job, by)
-  local field = job.life.state .. ':' .. job.queue
-  Write.by_count[field] = (Write.by_count[field] or 0) + by
+  local counts = Write.by_count[job.life.state]
+  if not counts then
+    counts = {}
+    Write.by_count[job.life.state] = counts
+  end
+  counts[job.queue] = (counts[job.queue] or 0) + by
 end
 
 -- ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,6 +170,12 @@ end
 
 function Store.id(member)
   return string.sub(member, 31)
+end
+
+-- The job of a line's member, which is its rank.
+function Store.ranked(job, member)
+  job.rank, job.ranked = member, job.life.due
+  return job
 end
 
 -- Priority, due time, arrival and id, so that byte order is the order of a claim. Due times may lie before 1970.
@@ -226,7 +236,7 @@ function Store.leave(job)
   elseif life.state == 'scheduled' then
     Write.score('scheduled', Store.by_arrival(job), false)
   elseif life.state == 'running' then
-    Write.score('run:' .. life.worker, Store.by_arrival(job), false)
+    Write.score('run:' .. life.worker, job.id, false)
     if life.cancel then Write.score('stop:' .. life.worker, job.id, false) end
   else
     Write.score('ended', job.id, false)
@@ -249,7 +259,7 @@ function Store.enter(job)
   elseif life.state == 'scheduled' then
     Write.score('scheduled', Store.by_arrival(job), life.due)
   elseif life.state == 'running' then
-    Write.score('run:' .. life.worker, Store.by_arrival(job), 0)
+    Write.score('run:' .. life.worker, job.id, job.seq)
     if life.cancel then Write.score('stop:' .. life.worker, job.id, 0) end
   else
     Write.score('ended', job.id, life.expires_at)
@@ -369,9 +379,12 @@ function Write.fields(name, fields)
 end
 
 function Write.counts()
-  for field, by in pairs(Write.by_count) do
-    if by ~= 0 and call('HINCRBY', base .. 'counts', field, by) == 0 then
-      call('HDEL', base .. 'counts', field)
+  for state, counts in pairs(Write.by_count) do
+    for queue, by in pairs(counts) do
+      local field = state .. ':' .. queue
+      if by ~= 0 and call('HINCRBY', base .. 'counts', field, by) == 0 then
+        call('HDEL', base .. 'counts', field)
+      end
     end
   end
 end

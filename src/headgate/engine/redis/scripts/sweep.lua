@@ -16,7 +16,7 @@ local function lose_worker(worker, most)
   local key = base .. 'run:' .. worker
   local running = call('ZRANGE', key, 0, most - 1)
   if most < 1 then running = {} end
-  for _, member in ipairs(running) do Moves.lose(Store.job(string.sub(member, 13))) end
+  for _, id in ipairs(running) do Moves.lose(Store.job(id)) end
   if #running == call('ZCARD', key) then
     Write.field('workers', worker, false)
     Write.score('leases', worker, false)
