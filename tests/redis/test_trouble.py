@@ -122,7 +122,7 @@ async def test_a_store_without_persistence_is_warned_of(
     opening._told.clear()
     for options, words in {
         ("--save", ""): "every job",
-        ("--save", "900 1"): "since its last snapshot",
+        ("--save", "900", "1"): "since its last snapshot",
         ("--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"): "noeviction",
     }.items():
         caplog.clear()
