@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from headgate.engine.audit import audit
 from headgate.engine.contract import Limit, Settings, Succeeded, Worker
 from headgate.engine.redis import RedisEngine
+from headgate.engine.redis.calling import Calls
 from headgate.engine.redis.catalogue import tag
 from headgate.engine.redis.servers import slot_of
 from headgate.engine.redis.url import parse
@@ -85,8 +87,18 @@ class Work:
             done = [Succeeded(attempt.job, attempt.number) for attempt in answer.attempts]
 
 
-async def test_slots_move_under_load_and_nothing_is_lost_or_run_twice(cluster: Cluster) -> None:
+async def test_slots_move_under_load_and_nothing_is_lost_or_run_twice(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     total = 400
+    heard: list[str] = []
+    refused = Calls._refused
+
+    async def listen(self: Calls, text: str, *rest: Any) -> None:
+        heard.append(text)
+        await refused(self, text, *rest)
+
+    monkeypatch.setattr(Calls, "_refused", listen)
     engine, other = await opened(cluster), await opened(cluster)
     await engine.declare([Limit("A", "concurrency", 1)])
     await engine.enqueue([job(number) for number in range(total // 2)])
@@ -107,6 +119,10 @@ async def test_slots_move_under_load_and_nothing_is_lost_or_run_twice(cluster: C
     assert sorted(work.runs) == sorted(f"j{number}" for number in range(total))
     assert set(work.runs.values()) == {1}
     assert work.worst == 1
+    assert any(text.startswith("MOVED ") for text in heard)
+    assert any(not text.startswith("MOVED ") for text in heard), (
+        "some calls came while a slot was between two nodes"
+    )
     assert audit(await engine.snapshot()) == []
     assert set(await engine.states([f"j{n}" for n in range(total)])) == {JobState.SUCCEEDED}
     await engine.close()
