@@ -32,7 +32,7 @@ class ReadyJobs:
         return self._first(sorted(names - self.turn.paused), aside, most)
 
     def _filled(self) -> set[str]:
-        """The queues that may have ready jobs: those that had some when the turn began, and those that got some since."""
+        """The queues that may have ready jobs: had some when the turn began, or got some since."""
         return {*self.turn.ready, *self.step.ledger.readied.values()}
 
     def _in_order(self, queues: Sequence[str], most: int) -> list[Candidate]:
