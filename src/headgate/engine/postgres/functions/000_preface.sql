@@ -1,0 +1,84 @@
+-- How the verbs lock, so that no two of them can wait for each other in a circle.
+--
+--   1  workers    the claiming worker FOR KEY SHARE; lapsed or retiring ones FOR UPDATE
+--   2  ticks      one row
+--   3  jobs       rows that a verb was asked about, in the order of `seq`, waiting if need be;
+--                 rows that it finds by itself (ready, due, expired) with SKIP LOCKED, which never waits.
+--                 New rows are inserted in the order of (tenant, unique key, id).
+--   4  rules      one advisory lock: shared by whoever decides on keys, exclusive for whoever changes numbers
+--   5  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
+--   6  jobs again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
+--                 locked is noted in `rechecks`: the next sweep looks at its key again, whatever the other one did.
+--   7  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
+--   8  listeners  one row, last
+--
+-- A verb waits only in 1 to 5 and 8, in this order, and within each in one global order: a circle is impossible. Holders,
+-- meters, starts, timers and rechecks are written by whoever holds the row of their key; limits, overrides and computed
+-- numbers by whoever holds the rules.
+--
+-- Enqueue takes none of 4 to 8 unless it replaces a limited job or declares a limit: it inserts limited jobs as `fresh`,
+-- so that it can ride in a caller's transaction. Whoever meets a fresh job first (a claim, a sweep) lets it arrive by
+-- the full rule. A ready job cannot be forgotten, so no wake-up can be lost by that.
+--
+-- Names with a leading underscore are internal. They expect their callers to hold the locks.
+
+-- The store's clock in microseconds, unless the caller brings one.
+CREATE OR REPLACE FUNCTION headgate._now(p_now bigint) RETURNS bigint
+LANGUAGE sql VOLATILE AS $$
+    SELECT coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+$$;
+
+-- The parts of a key's ident (`c0:name`, `r4:acmename=value`).
+CREATE OR REPLACE FUNCTION headgate._tenant(p_key text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT substr(p_key, strpos(p_key, ':') + 1, substr(p_key, 2, strpos(p_key, ':') - 2)::integer)
+$$;
+
+CREATE OR REPLACE FUNCTION headgate._text(p_key text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT substr(p_key, strpos(p_key, ':') + 1 + substr(p_key, 2, strpos(p_key, ':') - 2)::integer)
+$$;
+
+-- Hold the rules while deciding on keys, or change them (lock 4).
+CREATE OR REPLACE FUNCTION headgate._hold_rules() RETURNS void
+LANGUAGE sql VOLATILE AS $$ SELECT pg_advisory_xact_lock_shared(1212629332, {lock}) $$;
+
+CREATE OR REPLACE FUNCTION headgate._change_rules() RETURNS void
+LANGUAGE sql VOLATILE AS $$ SELECT pg_advisory_xact_lock(1212629332, {lock}) $$;
+
+-- Lock keys (5), making their rows where missing. The rules must be held already.
+-- DO UPDATE … WHERE false locks the row that is there and writes nothing.
+CREATE OR REPLACE FUNCTION headgate._lock_keys(p_keys text[]) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    INSERT INTO headgate.keys (key)
+    SELECT u.key FROM unnest(p_keys) AS u (key)
+    WHERE u.key IS NOT NULL GROUP BY u.key ORDER BY u.key COLLATE "C"
+    ON CONFLICT (key) DO UPDATE SET key = excluded.key WHERE false
+$$;
+
+-- Lock further keys without waiting (7); false if one of them cannot be had now.
+CREATE OR REPLACE FUNCTION headgate._try_keys(p_keys text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_there integer;
+    v_got   integer;
+BEGIN
+    SELECT count(*) INTO v_there FROM headgate.keys k WHERE k.key = ANY (p_keys);
+    SELECT count(*) INTO v_got FROM (
+        SELECT 1 FROM headgate.keys k WHERE k.key = ANY (p_keys) FOR UPDATE SKIP LOCKED) AS got;
+    IF v_got < v_there THEN
+        RETURN false;
+    END IF;
+    IF v_there < cardinality(p_keys) THEN
+        -- Somebody may be making the same row at this moment: wait for a millisecond at most.
+        PERFORM set_config('lock_timeout', '1', true);
+        BEGIN
+            PERFORM headgate._lock_keys(p_keys);
+        EXCEPTION WHEN lock_not_available THEN
+            PERFORM set_config('lock_timeout', '0', true);
+            RETURN false;
+        END;
+        PERFORM set_config('lock_timeout', '0', true);
+    END IF;
+    RETURN true;
+END $$;

@@ -1,0 +1,201 @@
+-- Settle what finished, give back, offer, claim, park: one step.
+-- p_worker    the worker; p_jobs … p_times are its reports, at most one of each attempt besides progress (kind p)
+-- p_want      how many jobs to claim, from p_queues in this order or from all (NULL)
+-- p_by        the listener of this process; p_sole: it is this worker's alone and wants no call while the worker is full.
+--             When it begins to want one, `more` asks for another look: what was committed meanwhile called nobody.
+-- Answers `leased` false, having done nothing, when the lease has lapsed. `refused` are positions in p_jobs.
+-- Locks: the worker KEY SHARE (1), reported jobs in order and ready ones (3), rules (4), keys (5), waiters (6), keys (7).
+-- Reads: jobs_id, jobs_ready, jobs_waiting, jobs_offered, jobs_cancelling.
+CREATE OR REPLACE FUNCTION headgate.exchange(
+    p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[], p_texts text[], p_times bigint[],
+    p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text, p_sole boolean,
+    OUT leased boolean, OUT at bigint, OUT refused integer[], OUT cancelling text[], OUT next_due bigint, OUT more boolean,
+    OUT wake boolean, OUT ended boolean, OUT again boolean,
+    OUT ids text[], OUT numbers integer[], OUT tasks text[], OUT queues text[], OUT args text[], OUT tenants text[],
+    OUT priorities smallint[], OUT tries integer[], OUT retries text[], OUT timeouts bigint[], OUT metadatas text[],
+    OUT enqueued bigint[], OUT progresses text[])
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    v_known   text[];
+    v_until   bigint;
+    v_seqs    bigint[];
+    v_at      integer[];
+    v_touched text[] := '{}';
+    v_locked  text[] := '{}';
+    v_cands   bigint[] := '{}';
+    v_plain   bigint[];
+    v_left    bigint[] := '{}';
+    v_started bigint[] := '{}';
+    v_round   bigint[];
+    v_keys    text[];
+    v_wanted  integer := p_want;
+    v_looks   integer := p_want + 256;
+    v_offered integer := 0;
+    v_spare   boolean;
+    v_each    boolean;
+    v_limited boolean;
+    v_seq     bigint;
+BEGIN
+    at := headgate._now(p_now);
+    SELECT w.tasks, w.lease_until INTO v_known, v_until FROM headgate.workers w WHERE w.id = p_worker FOR KEY SHARE;
+    leased := coalesce(v_until > at, false);
+    IF NOT leased THEN
+        RETURN;
+    END IF;
+    more := false;
+    wake := false;
+    ended := false;
+
+    -- The fence, and the jobs behind it.
+    IF cardinality(p_jobs) > 0 THEN
+        WITH mine AS MATERIALIZED (
+            SELECT j.seq, j.id, j.attempt FROM headgate.jobs j
+            WHERE j.id = ANY (p_jobs) AND j.state = 'running' AND j.worker = p_worker ORDER BY j.seq FOR UPDATE
+        )
+        SELECT array_agg(m.seq ORDER BY r.n) FILTER (WHERE r.kind <> 'p'),
+               array_agg(r.n::integer ORDER BY r.n) FILTER (WHERE m.seq IS NOT NULL AND r.kind <> 'p'),
+               array_agg(r.n::integer ORDER BY r.n) FILTER (WHERE m.seq IS NULL)
+        INTO v_seqs, v_at, refused
+        FROM unnest(p_jobs, p_attempts, p_kinds) WITH ORDINALITY AS r (id, attempt, kind, n)
+        LEFT JOIN mine m ON m.id = r.id AND m.attempt = r.attempt;
+        v_seqs := array_remove(v_seqs, NULL);
+        ended := true;
+        IF 'p' = ANY (p_kinds) THEN
+            UPDATE headgate.jobs j SET progress = r.said
+            FROM unnest(p_jobs, p_attempts, p_kinds, p_texts) AS r (id, attempt, kind, said)
+            WHERE r.kind = 'p' AND j.id = r.id AND j.attempt = r.attempt AND j.worker = p_worker AND j.state = 'running';
+        END IF;
+    END IF;
+
+    -- All keys that this step will need, as far as it can see, are locked at once.
+    IF v_wanted > 0 THEN
+        SELECT r.seqs, r.spare INTO v_cands, v_spare FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
+        wake := v_spare;
+    END IF;
+    SELECT coalesce(array_agg(h.key), '{}') INTO v_keys FROM headgate.holders h WHERE h.job = ANY (v_seqs);
+    IF cardinality(v_keys) > 0 AND v_wanted > 0 THEN  -- who will probably be offered what comes back
+        v_keys := v_keys || coalesce((
+            SELECT array_agg(DISTINCT x.key) FROM unnest(v_keys) AS k (key)
+            CROSS JOIN LATERAL (
+                SELECT u.keys FROM headgate.jobs j, headgate._uses(j.task, j.queue, j.use_keys, j.use_units) AS u
+                WHERE j.state = 'waiting' AND j.waiting_on = k.key
+                ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 2
+            ) AS w, unnest(w.keys) AS x (key)), '{}');
+    END IF;
+    v_each := p_kinds && ARRAY['r'] OR EXISTS (
+        SELECT 1 FROM unnest(p_kinds, p_times) AS r (kind, pause) WHERE r.kind IN ('f', 'z') AND r.pause <= 0);
+    IF v_each THEN
+        v_keys := v_keys || coalesce(headgate._keys_of(v_seqs), '{}');
+    END IF;
+    v_limited := headgate._any_caps() OR EXISTS (
+        SELECT 1 FROM headgate.jobs j WHERE j.seq = ANY (v_cands)
+        AND (j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL OR j.task <> ALL (v_known)));
+    IF v_limited THEN
+        v_keys := v_keys || coalesce(headgate._keys_of(v_cands), '{}');
+    END IF;
+    IF cardinality(v_keys) > 0 THEN
+        PERFORM headgate._hold_rules();
+        PERFORM headgate._lock_keys(v_keys);
+        v_locked := v_keys;
+    END IF;
+
+    -- Settle, give back, offer.
+    IF cardinality(v_seqs) > 0 THEN
+        IF v_each THEN
+            v_touched := headgate._end_each(
+                v_seqs, ARRAY(SELECT p_kinds[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i),
+                ARRAY(SELECT p_texts[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i),
+                ARRAY(SELECT p_times[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i), at, p_keep);
+            wake := true;
+        ELSE
+            IF cardinality(v_locked) > 0 THEN
+                v_touched := headgate._give_back(v_seqs);
+            END IF;
+            PERFORM headgate._settle(
+                v_seqs, ARRAY(SELECT p_kinds[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i),
+                ARRAY(SELECT p_texts[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i),
+                ARRAY(SELECT p_times[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i), at, p_keep);
+            wake := wake OR p_kinds && ARRAY['f', 'z'];
+        END IF;
+        v_offered := headgate._offer(v_touched, at, p_ttl);
+    END IF;
+
+    -- Claim in rounds, since refused jobs may let others be offered.
+    WHILE v_wanted > 0 AND v_looks > 0 LOOP
+        IF v_offered > 0 OR v_each OR v_cands IS NULL THEN
+            SELECT r.seqs, r.spare INTO v_cands, v_spare
+            FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), v_left) AS r;
+            wake := wake OR v_spare;
+        END IF;
+        EXIT WHEN cardinality(v_cands) = 0;
+        v_looks := v_looks - cardinality(v_cands);
+        v_limited := v_limited OR v_offered > 0 OR v_each OR EXISTS (
+            SELECT 1 FROM headgate.jobs j WHERE j.seq = ANY (v_cands)
+            AND (j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL OR j.task <> ALL (v_known)));
+        v_each := false;
+        IF NOT v_limited THEN
+            v_round := v_cands;
+        ELSE
+            v_keys := headgate._keys_of(v_cands);
+            IF NOT coalesce(v_keys, '{}') <@ v_locked THEN
+                PERFORM headgate._hold_rules();
+                FOREACH v_seq IN ARRAY v_cands LOOP
+                    v_keys := ARRAY(SELECT k FROM unnest(headgate._keys_of(ARRAY[v_seq])) AS k WHERE k <> ALL (v_locked));
+                    IF cardinality(v_keys) > 0 THEN
+                        IF headgate._try_keys(v_keys) THEN
+                            v_locked := v_locked || v_keys;
+                        ELSE
+                            v_left := v_left || v_seq;
+                            v_cands := array_remove(v_cands, v_seq);
+                        END IF;
+                    END IF;
+                END LOOP;
+            END IF;
+            -- Newcomers arrive first; who has no room stands in line now.
+            v_round := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.seq = ANY (v_cands) AND j.fresh AND j.task = ANY (v_known) ORDER BY j.seq);
+            IF cardinality(v_round) > 0 THEN
+                v_touched := headgate._arrive(v_round, at, '{}');
+                v_cands := ARRAY(SELECT c.seq FROM unnest(v_cands) WITH ORDINALITY AS c (seq, n) JOIN headgate.jobs j ON j.seq = c.seq
+                                 WHERE j.state = 'ready' ORDER BY c.n);
+            ELSE
+                v_touched := '{}';
+            END IF;
+            SELECT c.started, v_touched || c.touched INTO v_round, v_touched
+            FROM headgate._claim(v_cands, v_known, p_worker, at, p_patience) AS c;
+        END IF;
+        IF cardinality(v_round) > 0 THEN
+            UPDATE headgate.jobs j
+            SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1, started_at = at,
+                ended_at = NULL, outcome = NULL, error = NULL, result = NULL, offered_by = NULL, units = 0, set_aside = false,
+                fresh = false
+            WHERE j.seq = ANY (v_round);
+            v_started := v_started || v_round;
+            v_wanted := v_wanted - cardinality(v_round);
+        END IF;
+        v_offered := 0;
+        IF v_limited THEN
+            v_offered := headgate._offer(v_touched, at, p_ttl);
+        END IF;
+        v_cands := NULL;
+    END LOOP;
+    more := (v_wanted > 0 AND v_looks <= 0) OR cardinality(v_left) > 0;
+    wake := wake OR v_offered > 0 OR cardinality(v_left) > 0;
+
+    IF cardinality(v_started) > 0 THEN
+        SELECT array_agg(j.id ORDER BY s.n), array_agg(j.attempt ORDER BY s.n), array_agg(j.task ORDER BY s.n),
+               array_agg(j.queue ORDER BY s.n), array_agg(j.args ORDER BY s.n), array_agg(j.tenant ORDER BY s.n),
+               array_agg(j.priority ORDER BY s.n), array_agg(j.tries ORDER BY s.n), array_agg(j.retry ORDER BY s.n),
+               array_agg(j.timeout ORDER BY s.n), array_agg(j.metadata ORDER BY s.n), array_agg(j.enqueued_at ORDER BY s.n),
+               array_agg(j.progress ORDER BY s.n)
+        INTO ids, numbers, tasks, queues, args, tenants, priorities, tries, retries, timeouts, metadatas, enqueued, progresses
+        FROM unnest(v_started) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq;
+    END IF;
+    cancelling := headgate._cancelling(p_worker);
+    next_due := headgate._next_due();
+    again := NOT headgate.wake(wake, ended, p_by);
+    IF p_sole AND p_want > 0 THEN
+        UPDATE headgate.listeners l SET work = v_wanted > 0 WHERE l.id = p_by AND l.work <> (v_wanted > 0);
+        more := more OR (FOUND AND v_wanted > 0);
+    END IF;
+END $$;

@@ -1,0 +1,131 @@
+-- Import, in two halves of one transaction: what is there is locked and shown; what is to become of it is decided above
+-- (lifecycle.py) and written down.
+
+-- p_jobs   JSON array of the records, no id or unique key twice. Records whose id is new get a row at once, so that
+--          nobody else can take the id; one that is refused later is removed again.
+-- Returns one row per record, in order.
+-- Locks: jobs, new and old, in the order of (tenant, unique key, id) (3).   Reads: jobs_id, jobs_unique.
+CREATE OR REPLACE FUNCTION headgate._import_begin(p_jobs json, p_now bigint)
+RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    v_now bigint := headgate._now(p_now);
+    r     record;
+    j     record;
+BEGIN
+    FOR r IN
+        SELECT d.* FROM ROWS FROM (json_to_recordset(p_jobs) AS (
+            id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[], retry text,
+            timeout bigint, unique_key text, metadata text, retention bigint, enqueued_at bigint))
+            WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, unique_key, metadata, retention,
+                                  enqueued_at, n)
+        ORDER BY d.tenant COLLATE "C", d.unique_key COLLATE "C" NULLS FIRST, d.id COLLATE "C"
+    LOOP
+        INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry,
+                                   timeout, metadata, retention)
+        VALUES (nextval('headgate.arrivals'), r.id, r.task, r.queue, r.tenant, r.priority, 4611686018427387904, 'scheduled',
+                coalesce(r.enqueued_at, v_now), r.args, r.keys, r.units, r.retry, r.timeout, r.metadata, r.retention)
+        ON CONFLICT (id) DO NOTHING;
+        _import_begin.made := FOUND;
+        SELECT x.* INTO j FROM headgate.jobs x WHERE x.id = r.id FOR UPDATE;
+        _import_begin.n := r.n;
+        _import_begin.seq := j.seq;
+        _import_begin.state := j.state;
+        _import_begin.due := j.due;
+        _import_begin.history := headgate._history(j.seq);
+        _import_begin.rival := NULL;
+        _import_begin.rival_state := NULL;
+        SELECT x.id, x.state INTO _import_begin.rival, _import_begin.rival_state FROM headgate.jobs x
+        WHERE x.tenant = r.tenant AND x.unique_key = CASE WHEN made THEN r.unique_key ELSE j.unique_key END
+          AND x.state IN ('scheduled', 'ready', 'waiting', 'running');
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Every attempt of a job that has ended, the one that ended the job included.   Reads: attempts by primary key.
+CREATE OR REPLACE FUNCTION headgate._history(p_seq bigint) RETURNS json
+LANGUAGE sql STABLE AS $$
+    SELECT json_agg(json_build_array(h.number, h.outcome, h.started_at, h.ended_at, h.worker, h.error) ORDER BY h.number) FROM (
+        SELECT a.number, a.outcome, a.started_at, a.ended_at, a.worker, a.error FROM headgate.attempts a WHERE a.job = p_seq
+        UNION ALL
+        SELECT j.attempt, j.outcome, j.started_at, j.ended_at, coalesce(j.worker, ''), j.error FROM headgate.jobs j
+        WHERE j.seq = p_seq AND j.outcome IS NOT NULL AND j.started_at IS NOT NULL AND j.ended_at IS NOT NULL
+    ) AS h
+$$;
+
+-- p_taken     JSON array, in the order of the import: seq, refused, made, state, due, tries, retry, unique_key, attempts
+-- p_touched   keys touched by the waves before this one; p_last: this is the last wave
+-- Returns the state of each record (NULL: refused here, by a unique key that somebody took at this moment).
+-- Locks: rules (4), keys (5), waiters (6).
+CREATE OR REPLACE FUNCTION headgate._import_end(p_taken json, p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+                                                p_touched text[], p_last boolean,
+                                                OUT states text[], OUT touched text[], OUT ended boolean)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    v_now bigint := headgate._now(p_now);
+    r     record;
+    j     record;
+    last  json;
+BEGIN
+    touched := p_touched;
+    states := '{}';
+    ended := false;
+    IF p_declared IS NOT NULL AND headgate._differs(p_declared) THEN
+        PERFORM headgate._change_rules();
+        touched := touched || headgate._declare(p_declared);
+    ELSE
+        PERFORM headgate._hold_rules();
+    END IF;
+    PERFORM headgate._lock_keys(touched || headgate._keys_of(ARRAY(SELECT (t ->> 'seq')::bigint FROM json_array_elements(p_taken) AS t)));
+    FOR r IN SELECT t.* FROM json_to_recordset(p_taken) AS t (
+        seq bigint, refused boolean, made boolean, state text, due bigint, tries integer, retry text, unique_key text, attempts json)
+    LOOP
+        SELECT x.* INTO j FROM headgate.jobs x WHERE x.seq = r.seq;
+        IF r.refused THEN
+            IF r.made THEN
+                DELETE FROM headgate.jobs x WHERE x.seq = r.seq;
+            END IF;
+            states := array_append(states, NULL);
+            CONTINUE;
+        END IF;
+        BEGIN
+            IF NOT r.made AND j.state IN ('scheduled', 'ready', 'waiting') THEN
+                touched := touched || headgate._give_back(ARRAY[r.seq]);
+            END IF;
+            last := r.attempts -> -1;
+            DELETE FROM headgate.attempts a WHERE a.job = r.seq;
+            INSERT INTO headgate.attempts (job, number, outcome, started_at, ended_at, worker, error)
+            SELECT r.seq, (a ->> 0)::integer, a ->> 1, (a ->> 2)::bigint, (a ->> 3)::bigint, a ->> 4, a ->> 5
+            FROM json_array_elements(r.attempts) AS a
+            WHERE r.state = 'scheduled' OR (a ->> 0)::integer < json_array_length(r.attempts);
+            UPDATE headgate.jobs x
+            SET retry = r.retry, tries = r.tries, attempt = json_array_length(r.attempts), waiting_on = NULL, offered_by = NULL, units = 0,
+                set_aside = false, fresh = false, refusals = NULL, cancel_requested = false, error = last ->> 5, result = NULL,
+                unique_key = CASE WHEN r.made THEN r.unique_key ELSE x.unique_key END,
+                state = r.state, due = CASE WHEN r.state = 'scheduled' OR r.made THEN r.due ELSE x.due END,
+                worker = CASE WHEN r.state <> 'scheduled' THEN last ->> 4 END,
+                started_at = CASE WHEN r.state <> 'scheduled' THEN (last ->> 2)::bigint END,
+                ended_at = CASE WHEN r.state <> 'scheduled' THEN (last ->> 3)::bigint END,
+                outcome = CASE WHEN r.state <> 'scheduled' THEN last ->> 1 END,
+                expires_at = CASE WHEN r.state <> 'scheduled' THEN v_now + coalesce(x.retention,
+                    CASE r.state WHEN 'succeeded' THEN p_keep[1] WHEN 'failed' THEN p_keep[2] ELSE p_keep[3] END) END
+            WHERE x.seq = r.seq;
+            IF r.state = 'scheduled' AND r.due <= v_now THEN
+                touched := headgate._arrive(ARRAY[r.seq], v_now, touched);
+            END IF;
+            ended := ended OR r.state <> 'scheduled';
+            states := array_append(states, (SELECT x.state FROM headgate.jobs x WHERE x.seq = r.seq));
+        EXCEPTION WHEN unique_violation THEN
+            IF r.made THEN
+                DELETE FROM headgate.jobs x WHERE x.seq = r.seq;
+            END IF;
+            states := array_append(states, NULL);
+        END;
+    END LOOP;
+    IF p_last THEN
+        PERFORM headgate._offer(touched, v_now, p_ttl);
+        PERFORM headgate.wake(true, ended, p_by);
+    END IF;
+END $$;
