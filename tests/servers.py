@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from abc import ABC, abstractmethod
 from pathlib import Path
 
 from headgate.engine.contract import Engine, Settings
 from headgate.engine.memory import MemoryEngine
+from headgate.engine.sqlite import SqliteEngine
 
 
 class Server(ABC):
@@ -52,11 +52,7 @@ class SqliteServer(Server):
     ledger = "headgate.engine.sqlite.ledger.SqliteLedger"
 
     def connect(self) -> Engine:
-        from headgate.engine.sqlite import SqliteEngine
-
         return SqliteEngine(self.directory / "jobs.db", self.settings)
 
 
-SERVERS: dict[str, type[Server]] = {"memory": MemoryServer}
-if importlib.util.find_spec("headgate.engine.sqlite"):
-    SERVERS["sqlite"] = SqliteServer
+SERVERS: dict[str, type[Server]] = {"memory": MemoryServer, "sqlite": SqliteServer}

@@ -6,43 +6,35 @@ Nothing happens at import: the store is opened on first use, or by `async with a
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta, tzinfo
+from datetime import timedelta
 from itertools import islice
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
     Any,
-    Literal,
     ParamSpec,
-    Protocol,
     Self,
     TypedDict,
     TypeVar,
     Unpack,
-    overload,
 )
 
 from headgate.clock import duration_us
-from headgate.codec import decode
-from headgate.declared import as_floating
-from headgate.engine.contract import Enqueued, ImportResult, Limit, Settings
+from headgate.declaring import Declarations
+from headgate.engine.contract import ImportResult, Settings
 from headgate.engine.open import make_engine
 from headgate.errors import ConfigError
 from headgate.handle import JobHandle
 from headgate.hub import Clock, Hub
 from headgate.importing import ImportRecord, import_jobs
-from headgate.job import DEFAULT_PRIORITY, NewJob
-from headgate.keys import check_name
-from headgate.limits import AnyLimit, FloatingRule, check_max
+from headgate.job import NewJob
+from headgate.limits import check_max
 from headgate.operate import Operations
-from headgate.options import JobOptions, check_priority, check_queue, check_timeout
-from headgate.periodic import Schedule, schedule
 from headgate.portal import twin
-from headgate.retry import LOST_ONLY, Retry
-from headgate.task import AnyTask, Task
 
 if TYPE_CHECKING:
     from headgate.worker import Worker
@@ -69,16 +61,7 @@ class WorkerOptions(TypedDict, total=False):
     name: str | None
 
 
-class TaskDecorator(Protocol):
-    """What `@app.task(...)` gives."""
-
-    @overload
-    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
-    @overload
-    def __call__(self, fn: Callable[P, R], /) -> Task[P, R]: ...
-
-
-class App(Operations):
+class App(Declarations, Operations):
     """A set of tasks and limits, and the store that their jobs live in.
 
     `retention` says how long ended jobs are kept: one duration for all, or `{"succeeded": …, "failed": …,
@@ -103,118 +86,19 @@ class App(Operations):
             **_retention(retention),
         )
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
-        self._hub = Hub(address, settings, _check_payload_limit(payload_limit), clock)
-        self._tasks: dict[str, AnyTask] = {}
-        self._floating: dict[str, FloatingRule] = {}
-
-    @property
-    def tasks(self) -> Mapping[str, AnyTask]:
-        """The tasks by name."""
-        return self._tasks
+        super().__init__(Hub(address, settings, _check_payload_limit(payload_limit), clock))
 
     @property
     def url(self) -> str:
         """Where the store is."""
         return self._hub.url
 
-    # ── declaring ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @overload
-    def task(self, fn: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
-    @overload
-    def task(self, fn: Callable[P, R], /) -> Task[P, R]: ...
-    @overload
-    def task(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        max_concurrent: int | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        retry: Retry | None = None,
-        timeout: Duration | None = None,
-        retention: Duration | None = None,
-        limits: Sequence[AnyLimit] = (),
-        cron: str | None = None,
-        every: Duration | None = None,
-        timezone: str | tzinfo | None = None,
-        catch_up: Literal["one", "none", "all"] = "one",
-    ) -> TaskDecorator: ...
-    def task(self, fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        """Declare a task: `@app.task`, or `@app.task(queue="email", max_concurrent=20, …)`.
-
-        Its name is the function's unless `name=` says otherwise. Without `retry=` an exception fails the job; attempts
-        that are lost with their worker are run again. `cron=` or `every=` make it periodic.
-        """
-
-        def declare(fn: Callable[..., Any]) -> AnyTask:
-            return self._add(fn, **options)
-
-        return declare if fn is None else declare(fn)
-
-    def _add(
-        self,
-        fn: Callable[..., Any],
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        max_concurrent: int | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        retry: Retry | None = None,
-        timeout: Duration | None = None,
-        retention: Duration | None = None,
-        limits: Sequence[AnyLimit] = (),
-        **periodic: Any,
-    ) -> AnyTask:
-        task = AnyTask(
-            self._hub,
-            fn,
-            name=name,
-            options=JobOptions(
-                check_queue(queue),
-                check_priority(priority),
-                None if timeout is None else check_timeout(timeout),
-                None if retention is None else duration_us(retention, "retention="),
-            ),
-            retry=_check_retry(retry),
-            max_concurrent=max_concurrent,
-            limits=limits,
-            schedule=_schedule(periodic),
-        )
-        if task.name in self._tasks:
-            raise ConfigError(f"this app has a task {task.name!r} already; give one of them another name=")
-        self._hub.limits.declare(task.declared())
-        self._tasks[task.name] = task
-        return task
-
-    def queue(self, name: str, *, max_concurrent: int) -> None:
-        """Cap how many jobs of a queue run at once, over all workers."""
-        most = check_max(max_concurrent, f"max_concurrent of queue {name!r}")
-        self._hub.limits.declare(
-            [Limit(f"queue:{check_name(check_queue(name), 'queue')}", "concurrency", most)]
-        )
-
-    def floating_limit(
-        self, name: str, *, default: int, every: Duration = 30, metadata: Mapping[str, Any] | None = None
-    ) -> Callable[[F], F]:
-        """Register the function that computes a floating limit's number, every so many seconds while it is in use."""
-
-        def register(function: F) -> F:
-            if name in self._floating:
-                raise ConfigError(f"this app has a floating limit {name!r} already")
-            rule = FloatingRule(name, function, default, duration_us(every, "every="), metadata)
-            self._hub.limits.declare([as_floating(rule)])
-            self._floating[name] = rule
-            return function
-
-        return register
-
     # ── enqueueing ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def enqueue(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:
         """Enqueue a job made by `task.job(…)`; with `connection`, inside the caller's transaction where a store can."""
-        return self._handle(job, (await self._hub.enqueue((job,), connection))[0])
+        enqueued = (await self._hub.enqueue((job,), connection))[0]
+        return JobHandle(self._hub, enqueued.id, created=enqueued.created)
 
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[JobHandle[Any]]:
         """Enqueue many jobs, one round trip per 1,000.
@@ -226,22 +110,12 @@ class App(Operations):
         try:
             while batch := list(islice(source, BATCH)):
                 stored = await self._hub.enqueue(batch)
-                handles += [self._handle(job, one) for job, one in zip(batch, stored, strict=True)]
+                handles += [JobHandle(self._hub, one.id, created=one.created) for one in stored]
         except Exception as error:
             if handles:
                 error.add_note(f"{len(handles)} jobs of earlier batches are stored")
             raise
         return handles
-
-    def _handle(self, job: NewJob, enqueued: Enqueued) -> JobHandle[Any]:
-        task = self._tasks.get(job.task)
-        return JobHandle(
-            self._hub, enqueued.id, task.decode_result if task else decode, created=enqueued.created
-        )
-
-    def handle(self, id: str) -> JobHandle[Any]:
-        """A handle on a job, without looking whether it exists. Its result comes as plain JSON values."""
-        return super().handle(id)
 
     async def import_jobs(self, records: Iterable[Mapping[str, Any] | ImportRecord]) -> list[ImportResult]:
         """Take over jobs with their history from another system; see `headgate.importing` for a record's fields.
@@ -325,10 +199,19 @@ class App(Operations):
     enqueue_sync = twin(enqueue)
     enqueue_many_sync = twin(enqueue_many)
     import_jobs_sync = twin(import_jobs)
-    run_worker_sync = twin(run_worker)
     run_until_idle_sync = twin(run_until_idle)
     open_sync = twin(open)
     migrate_sync = twin(migrate)
+
+    def run_worker_sync(self, *, signals: bool = False, **options: Unpack[WorkerOptions]) -> None:
+        """`run_worker()` for code that cannot await; in this thread, where signals arrive, if it has no loop."""
+        work = self.run_worker(signals=signals, **options)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(work)
+        else:
+            self.portal.run(work)
 
     def close_sync(self) -> None:
         """`close()` for code that cannot await. Not a derived twin, since it ends the thread that serves those."""
@@ -356,19 +239,3 @@ def _check_payload_limit(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 2:
         raise ConfigError(f"payload_limit={value!r}: a number of bytes is needed")
     return value
-
-
-def _check_retry(retry: Any) -> Retry:
-    if retry is None:
-        return LOST_ONLY
-    if not isinstance(retry, Retry):
-        raise ConfigError(f"retry={retry!r}: a Retry is needed, as in Retry(attempts=5)")
-    return retry
-
-
-def _schedule(given: dict[str, Any]) -> Schedule | None:
-    if given.get("cron") is None and given.get("every") is None:
-        if given.get("timezone") is not None:
-            raise ConfigError("timezone= belongs to cron=, which is missing")
-        return None
-    return schedule(**given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
@@ -50,13 +49,10 @@ def refusal(verb: str, verdict: Verdict) -> HeadgateError:
 class JobHandle(Generic[R]):
     """One job of a store. `created` is False where enqueue returned an unfinished job with the same unique key."""
 
-    __slots__ = ("_decode", "_hub", "created", "id")
+    __slots__ = ("_hub", "created", "id")
 
-    def __init__(
-        self, hub: Hub, id: str, decode: Callable[[str], R] = decode, *, created: bool = False
-    ) -> None:
+    def __init__(self, hub: Hub, id: str, *, created: bool = False) -> None:
         self._hub = hub
-        self._decode = decode
         self.id = id
         self.created = created
 
@@ -99,7 +95,7 @@ class JobHandle(Generic[R]):
             raise JobCancelled(
                 f"job {job.id!r} ({job.task}) was cancelled{f': {job.error}' if job.error else ''}"
             )
-        return self._decode(job.result or "null")
+        return self._hub.decode_result(job.task, job.result or "null")
 
     async def _ended(self, timeout: int | None) -> Job:
         job = None

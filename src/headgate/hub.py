@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from headgate.codec import decode
 from headgate.declared import DeclaredLimits
 from headgate.engine.contract import Engine, Enqueued, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
@@ -18,6 +19,9 @@ from headgate.portal import Portal
 from headgate.results import Results
 
 Clock = Callable[[], int]
+
+_inherited: list[Opened] = []
+"""Engines of a parent process. A forked child must not close what it shares with its parent, so it keeps them."""
 
 
 class Opened:
@@ -41,6 +45,7 @@ class Hub:
         self.clock = clock
         self.portal = Portal()
         self.limits = DeclaredLimits()
+        self.decoders: dict[str, Callable[[str], Any]] = {}
         self._lock = threading.Lock()
         self._opened: Opened | None = None
         self._opening: Future[None] | None = None
@@ -66,6 +71,9 @@ class Hub:
 
     async def _open(self, opening: Future[None]) -> Opened:
         try:
+            if self._opened is not None:
+                _inherited.append(self._opened)
+                self.limits.all_unsent()
             engine = make_engine(self.url, self.settings, self.clock)
             await engine.open()
             limits = self.limits.unsent()
@@ -97,6 +105,10 @@ class Hub:
         enqueued = await engine.enqueue(jobs, limits=limits)
         self.limits.sent(limits)
         return enqueued
+
+    def decode_result(self, task: str, text: str) -> Any:
+        """A result as its task declares it; as plain JSON values if the task is not known here."""
+        return self.decoders.get(task, decode)(text)
 
     def redirect(self, url: str, clock: Clock | None) -> Callable[[], None]:
         """Use another store from the next opening on; returns the function that undoes it."""

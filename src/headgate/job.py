@@ -19,7 +19,7 @@ DEFAULT_PRIORITY = 50
 
 
 class JobState(StrEnum):
-    """Where a job stands (DESIGN section 4)."""
+    """Where a job stands (docs/start.md)."""
 
     SCHEDULED = "scheduled"
     READY = "ready"
@@ -72,7 +72,7 @@ class PastAttempt(msgspec.Struct, frozen=True, array_like=True):
     error: str | None = None
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """What is enqueued. `at` (a point in time) beats `delay` (from the store's now); neither means now."""
 
     id: str

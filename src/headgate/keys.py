@@ -21,7 +21,7 @@ MAX_BYTES = 256
 MAX_USES = 16
 
 
-class Key(msgspec.Struct, frozen=True):
+class Key(msgspec.Struct, frozen=True, gc=False):
     """One instance of a limit. Concurrency (also floating) and rate keys never share an ident."""
 
     name: str
@@ -48,7 +48,7 @@ class Key(msgspec.Struct, frozen=True):
         return cls(name, value if equals else None, tenant, ident[0] == "r")
 
 
-class Use(msgspec.Struct, frozen=True, array_like=True):
+class Use(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job's need of one key: one slot of a concurrency key, `units` tokens of a rate key."""
 
     key: str

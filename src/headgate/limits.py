@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, cast, get_args
 
-from headgate.clock import duration_us
+from headgate.clock import SECOND, duration_us
 from headgate.errors import ConfigError
 from headgate.keys import check_name
 
@@ -51,10 +51,13 @@ class KeyedLimit:
         self.key = key
         self.shared = shared
 
+    def _numbers(self) -> dict[str, Any]:
+        return {}
+
     def __repr__(self) -> str:
-        shown = {"scope": self.scope, "key": self.key, "shared": self.shared or None}
-        rest = ", ".join(f"{name}={value!r}" for name, value in shown.items() if value is not None)
-        return f"{type(self).__name__}({', '.join([*map(repr, self.params), *([rest] if rest else [])])})"
+        rest = {"scope": self.scope, "key": self.key, "shared": self.shared or None}
+        named = [f"{name}={value!r}" for name, value in (self._numbers() | rest).items() if value is not None]
+        return f"{type(self).__name__}({', '.join([*map(repr, self.params), *named])})"
 
 
 def _number_or_names(
@@ -99,6 +102,9 @@ class ConcurrencyLimit(KeyedLimit):
         number, names = _number_or_names("ConcurrencyLimit", "max_concurrent", first, max_concurrent)
         super().__init__(names, scope, key, shared)
         self.max_concurrent = number
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"max_concurrent": self.max_concurrent}
 
 
 class RateLimit(KeyedLimit):
@@ -154,8 +160,11 @@ class RateLimit(KeyedLimit):
             raise ConfigError(f"RateLimit({self.limit}, per=0): the period must be longer than nothing")
         if self.limit > self.period:
             raise ConfigError(
-                f"RateLimit({self.limit}, per={self.period / 1e6:g}): more than one start per microsecond"
+                f"RateLimit({self.limit}, per={self.period / SECOND:g}): more than one start per microsecond"
             )
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"limit": self.limit, "per": self.period / SECOND}
 
     @property
     def most(self) -> int:

@@ -7,7 +7,7 @@ A *pace* says how many starts a period allows. Two ways of keeping it:
 - `Window`: the exact sliding window, a list of the starts of the last period. No period, wherever it begins, sees
   more than `limit` starts.
 
-Both answer three questions: how many whole tokens are there, when will there be `units` of them, what if they are spent.
+Both answer: how many whole tokens are there, when will there be `units` of them, what if they are spent.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Window:
     __slots__ = ("spent", "starts")
 
     def __init__(self, starts: deque[tuple[int, int]] | None = None) -> None:
-        self.starts = starts if starts is not None else deque()
+        self.starts: deque[tuple[int, int]] = deque() if starts is None else starts
         self.spent = sum(units for _, units in self.starts)
 
     def _forget(self, pace: Pace, now: int) -> None:

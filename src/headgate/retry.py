@@ -78,7 +78,8 @@ class Retry:
 
     def __repr__(self) -> str:
         p = self.policy
-        return f"Retry(attempts={p.attempts}, delay={p.delay / SECOND:g}, backoff={p.backoff:g}, max_delay={p.max_delay / SECOND:g})"
+        delays = f"delay={p.delay / SECOND:g}, backoff={p.backoff:g}, max_delay={p.max_delay / SECOND:g}"
+        return f"Retry(attempts={p.attempts}, {delays})"
 
 
 LOST_ONLY = Retry(attempts=3, on=(), jitter=0.0)

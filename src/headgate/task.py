@@ -23,7 +23,7 @@ from headgate.hub import Hub
 from headgate.ids import new_id
 from headgate.job import NewJob
 from headgate.keying import BoundLimit, Parameters
-from headgate.keys import MAX_USES, Use, canonical, check_name
+from headgate.keys import MAX_USES, Use, canonical, check_length, check_name
 from headgate.limits import AnyLimit, KeyedLimit, check_max
 from headgate.options import JobOptions, OnConflict
 from headgate.periodic import Schedule
@@ -157,7 +157,10 @@ class Task(Generic[P, R]):
     ) -> NewJob:
         """One job from a call's arguments and its options."""
         text, arguments = self._payload.encode(self._signature.bind(args, kwargs))
-        limits = self._limits + extra if extra else self._limits
+        limits = self._limits
+        if extra:
+            limits += extra
+            self._mention(extra)
         return NewJob(
             options.id or new_id(),
             self.name,
@@ -196,7 +199,7 @@ class Task(Generic[P, R]):
     async def send(self, job: NewJob) -> JobHandle[R]:
         """Enqueue a job that was built here."""
         enqueued = (await self._hub.enqueue((job,)))[0]
-        return JobHandle(self._hub, enqueued.id, self.decode_result, created=enqueued.created)
+        return JobHandle(self._hub, enqueued.id, created=enqueued.created)
 
     def options(
         self,
@@ -221,10 +224,14 @@ class Task(Generic[P, R]):
             "retention": retention,
         }  # fmt: skip
         bound = self._bind(limits)
-        for each in bound:
-            if (limit := as_limit(each.limit, each.name)) is not None:
-                self._hub.limits.mention(limit)
+        self._mention(bound)
         return TaskWithOptions(self, self._options.but(given, self._hub.payload_limit), bound)
+
+    def _mention(self, limits: Iterable[BoundLimit]) -> None:
+        """Limits that come with a job are declared with it, if the store's last word from here was another."""
+        for bound in limits:
+            if (limit := as_limit(bound.limit, bound.name)) is not None:
+                self._hub.limits.mention(limit)
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
@@ -262,6 +269,7 @@ def _check_task_name(name: str) -> str:
     if name.startswith("floating:"):
         raise ConfigError(f"task name {name!r}: names that begin with 'floating:' are reserved")
     check_name(name, "task name")
+    check_length(f"task:{name}", "limit name")
     return name
 
 

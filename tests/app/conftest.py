@@ -1,6 +1,8 @@
-"""One app on memory:// and one clock per test; the fixture audits the store at the end."""
+"""One app per engine and one clock per test; the fixture audits the store at the end."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ def clock(headgate_clock: Clock) -> Clock:
     return headgate_clock
 
 
-@pytest.fixture
-def app(headgate_app: AppFactory, clock: Clock) -> App:
-    return headgate_app(clock=clock)
+@pytest.fixture(params=["memory", "sqlite"])
+def app(request: pytest.FixtureRequest, headgate_app: AppFactory, clock: Clock, tmp_path: Path) -> App:
+    file = f"sqlite:///{tmp_path}/jobs.db"
+    return headgate_app(url=file if request.param == "sqlite" else "memory://", clock=clock)

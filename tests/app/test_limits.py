@@ -79,6 +79,22 @@ async def test_caps_of_tasks_and_queues_are_limits_and_not_in_the_job(app: App):
     assert {(limit.name, limit.max) for limit in await app.limits()} == {("queue:email", 1), ("task:send", 5)}
 
 
+@pytest.mark.parametrize(
+    ("name", "most", "message"),
+    [
+        ("", 1, "non-empty"),
+        ("a=b", 1, "contains '='"),
+        ("x" * 251, 1, "257 bytes"),
+        ("headgate", 1, "reserved"),
+        ("email", -1, "from 0"),
+        ("email", None, "whole number"),
+    ],
+)
+def test_a_cap_on_a_queue_that_cannot_work_is_refused(app: App, name: str, most: Any, message: str):
+    with pytest.raises(ConfigError, match=message):
+        app.queue(name, max_concurrent=most)
+
+
 async def test_a_name_declared_with_two_values_is_refused(app: App):
     @app.task
     async def one(a: Annotated[int, ConcurrencyLimit(1, scope="s")]) -> None: ...

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headgate import App, ConfigError, JobExists, JobState, PayloadError, Retry, current_job
+from headgate.engine.memory import MemoryEngine
 from headgate.testing import Clock
 
 
@@ -68,6 +69,7 @@ def test_a_second_task_of_the_same_name_is_refused(app: App):
         ({"retry": 3}, "a Retry is needed"),
         ({"name": "a=b"}, "contains '='"),
         ({"name": "floating:x"}, "reserved"),
+        ({"name": "x" * 252}, "257 bytes"),
         ({"limits": ["x"]}, "not a limit"),
         ({"retention": -1}, "retention="),
         ({"timezone": "UTC"}, "belongs to cron="),
@@ -321,8 +323,8 @@ def test_an_app_with_options_that_cannot_work_is_refused(options: Any, message: 
         App(options.pop("url", "memory://"), **options)
 
 
-async def test_a_failed_opening_is_tried_again(app: App, monkeypatch: pytest.MonkeyPatch):
-    from headgate.engine.memory import MemoryEngine
+async def test_a_failed_opening_is_tried_again(monkeypatch: pytest.MonkeyPatch):
+    app = App("memory://")
 
     async def fail(self: MemoryEngine) -> None:
         raise OSError("not yet")

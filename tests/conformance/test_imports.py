@@ -49,12 +49,16 @@ async def test_the_original_enqueue_time_is_kept_and_decides_the_place_in_line(w
 
 
 @pytest.mark.parametrize("last", ["succeeded", "cancelled"])
-async def test_a_job_whose_last_attempt_ended_it_keeps_that_state(world: World, last: AttemptOutcome) -> None:
-    attempts = past("failed", last)
+@pytest.mark.parametrize("before", [0, 1, 3])
+async def test_a_job_whose_last_attempt_ended_it_keeps_that_state(
+    world: World, last: AttemptOutcome, before: int
+) -> None:
+    earlier: list[AttemptOutcome] = ["failed"] * before
+    attempts = past(*earlier, last)
     assert await world.take_over(record(world, "x", attempts=attempts)) == [ImportResult("x", S(last))]
     job = await world.get("x")
     assert job.history == attempts
-    assert (job.attempt, job.ended_at) == (2, attempts[-1].ended_at)
+    assert (job.attempt, job.ended_at) == (before + 1, attempts[-1].ended_at)
 
 
 async def test_a_job_whose_retries_are_used_up_has_failed(world: World) -> None:
@@ -262,8 +266,11 @@ async def test_an_imported_job_respects_a_unique_key_in_use(world: World) -> Non
     assert result.refused is not None
     assert "'x'" in result.refused
     assert await world.state("y") is None
-    (result,) = await world.take_over(record(world, "z", unique="u", attempts=past("succeeded")))
-    assert result == ImportResult("z", S.SUCCEEDED), "an ended one is in nobody's way"
+    for id, attempts in (("z1", past("succeeded")), ("z2", past("failed", "failed", "succeeded"))):
+        (result,) = await world.take_over(record(world, id, unique="u", attempts=attempts))
+        assert result == ImportResult(id, S.SUCCEEDED), "an ended one is in nobody's way"
+    (again,) = await world.enqueue_all(world.job("again", unique="u"))
+    assert (again.id, again.created) == ("x", False)
 
 
 async def test_a_reservation_is_given_up_by_an_import(world: World) -> None:

@@ -262,16 +262,26 @@ async def test_a_cap_applies_to_jobs_that_were_enqueued_before_it_was_declared(w
     assert await world.claim() == ["j2"]
 
 
-async def test_a_cap_declared_while_jobs_run_counts_those_that_start_from_now_on(world: World) -> None:
+@pytest.mark.parametrize("cap", ["task:t", "queue:default"])
+async def test_a_cap_declared_while_jobs_run_counts_them_too(world: World, cap: str) -> None:
     await world.fill(2)
     await world.claim()
-    await world.limit("task:t", 1)
+    await world.limit(cap, 2)
     await world.fill(2, prefix="late")
+    assert await world.claim() == []
+    await world.end("j1")
     assert await world.claim() == ["late1"]
+
+
+async def test_a_cap_put_up_by_an_operator_counts_what_runs(world: World) -> None:
+    await world.fill(3)
+    await world.claim()
+    await world.override("task:t", 1)
+    await world.fill(1, prefix="late")
     await world.end("j1", "j2")
     assert await world.claim() == []
-    await world.end("late1")
-    assert await world.claim() == ["late2"]
+    await world.end("j3")
+    assert await world.claim() == ["late1"]
 
 
 async def test_a_cap_is_shared_by_all_tenants(world: World) -> None:

@@ -102,6 +102,7 @@ async def test_a_worker_that_was_there_before_finds_jobs_that_others_set_aside(w
 async def test_many_jobs_of_an_unknown_task_do_not_keep_a_worker_from_its_own(world: World) -> None:
     await world.fill(1500, task="other", prefix="foreign", priority=0)
     await world.enqueue("own")
+    found: list[str] = []
     for _ in range(20):
         if found := await world.claim(1):
             break

@@ -160,6 +160,18 @@ async def test_the_timer_rings_for_the_first_token_and_is_set_anew(world: World)
     assert (await world.snapshot()).timers == {}
 
 
+async def test_a_token_offered_and_not_claimed_does_not_make_the_timer_ring_over_and_over(
+    world: World,
+) -> None:
+    await world.rate("R", 2, per=10)
+    await world.fill(4, "R")
+    await world.claim()
+    assert (await world.later(5)).next_due == world.at(10), "the head's own token comes after the offered one"
+    await world.later(5)
+    assert await world.states("j3", "j4") == ["ready", "ready"]
+    assert (await world.snapshot()).timers == {}
+
+
 async def test_a_queue_that_nobody_works_does_not_hold_up_a_rate(world: World) -> None:
     await world.rate("R", 1, per=10)
     await world.enqueue("spender", "R", queue="west")
@@ -208,6 +220,17 @@ async def test_a_lifted_rate_lets_everybody_through(world: World) -> None:
     await world.override("R", None)
     assert await world.claim() == ["j2", "j3", "j4", "j5"]
     assert (await world.snapshot()).timers == {}
+
+
+@pytest.mark.parametrize("algorithm", ["token_bucket", "sliding_window"])
+async def test_starts_while_a_rate_is_lifted_cost_nothing_later(world: World, algorithm: Algorithm) -> None:
+    await world.rate("R", 2, per=60, algorithm=algorithm)
+    await world.override("R", None)
+    await world.fill(5, "R")
+    assert len(await world.claim()) == 5
+    await world.clear("R")
+    await world.fill(3, "R", prefix="later")
+    assert await world.claim() == ["later1", "later2"]
 
 
 async def test_a_raised_rate_brings_its_waiters_forward(world: World) -> None:

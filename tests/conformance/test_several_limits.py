@@ -99,6 +99,7 @@ async def test_a_job_of_two_keys_starts_within_its_patience_under_endless_single
     await world.claim()
     await world.enqueue("both", "A", "B")
     running = {"A": "a0", "B": "b0"}
+    started, ends = [""], 0
     for ends in range(1, 60):
         key = "AB"[ends % 2]
         world.move(0.01)
@@ -194,6 +195,22 @@ async def test_refusals_before_the_patience_is_used_up_reserve_nothing(world: Wo
     assert await world.state("both") is JobState.WAITING
 
 
+@pytest.mark.parametrize("settings", [Settings(patience=1)])
+async def test_a_refusal_by_the_key_that_made_the_offer_does_not_count(world: World) -> None:
+    await world.limit("A", 1)
+    await world.limit("B", 1)
+    await world.enqueue("holder", "B", queue="y")
+    await world.claim()
+    await world.enqueue("both", "A", "B", queue="x")
+    for number in range(3):
+        await world.enqueue(f"rival{number}", "B", queue="y")
+        await world.end(world.starts[-1])
+        assert await world.claim(queues=["y"]) == [f"rival{number}"], "both queues were offered the slot"
+        assert await world.claim(queues=["x"]) == []
+    assert await world.waiting_on("both") == "B"
+    assert await world.reserved("A") == []
+
+
 @pytest.mark.parametrize("settings", [Settings(patience=2)])
 async def test_a_job_passed_over_too_often_keeps_the_keys_before_the_refusing_one(world: World) -> None:
     await _pass_over(world, times=2)
@@ -213,6 +230,15 @@ async def test_a_reservation_becomes_the_slot_when_the_job_starts(world: World) 
     assert await world.held("B") == ["both"]
     await world.end("both")
     await world.nothing_left()
+
+
+@pytest.mark.parametrize("settings", [Settings(patience=2)])
+async def test_a_reserved_slot_is_not_lost_to_a_more_urgent_job(world: World) -> None:
+    await _pass_over(world, times=2)
+    await world.enqueue("urgent", "A", priority=0)
+    await world.end(*await world.held("B"))
+    assert await world.claim() == ["both"]
+    assert await world.state("urgent") is JobState.WAITING
 
 
 @pytest.mark.parametrize("settings", [Settings(patience=2)])

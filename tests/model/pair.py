@@ -25,6 +25,7 @@ class Pair:
 
     def __init__(self, reference: str, rival: str) -> None:
         self.names = (reference, rival)
+        self.turns = 0
         self.runner = asyncio.Runner()
         self.directory = tempfile.TemporaryDirectory()
         self.servers = [
@@ -44,18 +45,22 @@ class Pair:
     def do(self, command: Command) -> Any:
         """Give a command to both; what they answer, or refuse with, must be the same."""
         first, second = (self.runner.run(_answer(command, engine)) for engine in self.engines)
-        assert first == second, f"{self.names[0]} and {self.names[1]} answer differently"
+        assert first == second, f"{self.names[0]} and {self.names[1]} answer: {first}\n{second}"
         return first
 
     def compare(self, now: int) -> Snapshot:
         """Everything they show is the same, and the audit finds nothing in either."""
-        for name, engine in zip(self.names, self.engines, strict=True):
-            problems = audit(self.runner.run(engine.snapshot(now=now)))
-            assert problems == [], f"the audit of {name} finds problems"
-        first, second = (self.runner.run(_all_that_shows(engine, now)) for engine in self.engines)
-        for what, shown in first.items():
-            assert shown == second[what], f"{self.names[0]} and {self.names[1]} show other {what}"
-        return self.runner.run(self.engines[0].snapshot(now=now))
+        self.turns += 1
+        asked = IDS[self.turns % len(IDS)]
+        shown = [self.runner.run(_all_that_shows(engine, now, asked)) for engine in self.engines]
+        for what, first in shown[0].items():
+            second = shown[1][what]
+            assert first == second, (
+                f"{self.names[0]} and {self.names[1]} show other {what}: {first}\n{second}"
+            )
+        problems = audit(snapshot := self.runner.run(self.engines[1].snapshot(now=now)))
+        assert problems == [], "the audit finds problems"
+        return snapshot
 
 
 async def _answer(command: Command, engine: Engine) -> Any:
@@ -72,25 +77,33 @@ def _comparable(answer: Any) -> Any:
     return answer
 
 
-async def _all_that_shows(engine: Engine, now: int) -> dict[str, Any]:
+async def _all_that_shows(engine: Engine, now: int, asked: str) -> dict[str, Any]:
     snapshot = await engine.snapshot(now=now)
+    waiting = [view.id for view in snapshot.jobs if view.waiting_on is not None]
+    questions = {
+        "jobs": engine.get(IDS),
+        "states": engine.states(IDS),
+        "found jobs": engine.find(Filter()),
+        "number of jobs": engine.count(Filter(states=(JobState.READY, JobState.FAILED))),
+        "limits": engine.limits(now=now),
+        "queues": engine.queues(),
+        "workers": engine.workers(now=now),
+        "keys in use": engine.keys_in_use("F", now=now),
+        "facts": engine.explain(asked, now=now),
+        "facts of a waiting job": engine.explain(
+            waiting[int(asked[1:]) % len(waiting)] if waiting else "", now=now
+        ),
+        "ticks": engine.ticks(["nightly"]),
+    }
+    answers = await asyncio.gather(*questions.values())
     return {
-        "jobs": await engine.get(IDS),
-        "states": await engine.states(IDS),
         "views": _views(snapshot),
         "holders": {key: dict(holders) for key, holders in snapshot.holders.items()},
         "free": dict(snapshot.free),
         "timers": dict(snapshot.timers),
         "most": dict(snapshot.most),
         "registered workers": snapshot.workers,
-        "found jobs": await engine.find(Filter()),
-        "counts": [await engine.count(Filter(states=(state,))) for state in JobState],
-        "limits": await engine.limits(now=now),
-        "queues": await engine.queues(),
-        "workers": await engine.workers(now=now),
-        "keys in use": await engine.keys_in_use("F", now=now),
-        "facts": [await engine.explain(id, now=now) for id in IDS],
-        "ticks": await engine.ticks(["nightly"]),
+        **dict(zip(questions, answers, strict=True)),
     }
 
 

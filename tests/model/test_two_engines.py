@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -90,9 +91,10 @@ class TwoEngines(RuleBasedStateMachine):
 
     @rule(data=st.data(), id=words.ids)
     def take_over(self, data: st.DataObject, id: str) -> None:
-        history = self._stored(id).history if self._stored(id) else ()
+        stored = self._stored(id)
+        history = stored.history if stored else ()
         record = data.draw(words.imports(history, self.now))
-        again = ImportedJob(_named(record.job, id), record.attempts, record.enqueued_at)
+        again = ImportedJob(msgspec.structs.replace(record.job, id=id), record.attempts, record.enqueued_at)
         records = [again, record] if data.draw(st.booleans()) else [again]
         self.do(lambda engine: engine.import_jobs(records, now=self.now))
 
@@ -230,10 +232,6 @@ def _report(kind: str, id: str, attempt: int) -> Report:
             return Progress(id, attempt, "0.5")
 
 
-def _named(job: NewJob, id: str) -> NewJob:
-    return NewJob(**{**{name: getattr(job, name) for name in job.__struct_fields__}, "id": id})
-
-
 def _spec(job: Job) -> NewJob:
     return NewJob(id=job.id, task=job.task, queue=job.queue, tenant=job.tenant, uses=job.uses)
 
@@ -245,12 +243,13 @@ _SETTINGS = settings(
     derandomize=not _EXPLORING,
     deadline=None,
     print_blob=True,
-    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 
 
 @pytest.mark.timeout(0 if _EXPLORING else 120)
-@pytest.mark.parametrize("rival", sorted(SERVERS))
+@pytest.mark.parametrize("rival", sorted({*SERVERS} - {"memory"}))
 def test_both_engines_show_the_same_after_every_command(rival: str) -> None:
     machine = type(f"Memory_and_{rival}", (TwoEngines,), {"rival": rival})
     case = machine.TestCase

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from headgate.clock import SECOND
-from headgate.engine.contract import ImportedJob, Limit, Override, Settings, Worker
-from headgate.job import NewJob, PastAttempt
+from headgate.engine.contract import Algorithm, ImportedJob, Limit, Override, Settings, Worker
+from headgate.job import AttemptOutcome, NewJob, PastAttempt
 from headgate.keys import Key, canonical
 from headgate.retry import RetryPolicy
 
@@ -41,6 +41,7 @@ FIRST_LIMITS = [
     WINDOW,
 ]
 CHANGING = ["A", "B", "F", "R", "L", "task:t", "queue:x"]
+OUTCOMES: list[AttemptOutcome] = ["failed", "failed", "succeeded", "cancelled"]
 FLOATING = ["c0:F", "c0:F=1", "c4:acmeF"]
 
 numbers = st.sampled_from([0, 1, 2, 3, None])
@@ -57,7 +58,8 @@ def limits(draw: st.DrawFn) -> Limit:
     match name:
         case "R":
             burst = draw(st.sampled_from([None, 1, 3]))
-            algorithm = draw(st.sampled_from(["token_bucket", "token_bucket", "sliding_window"]))
+            algorithms: list[Algorithm] = ["token_bucket", "token_bucket", "sliding_window"]
+            algorithm = draw(st.sampled_from(algorithms))
             return Limit("R", "rate", max, 10 * SECOND, burst, algorithm)
         case "L":
             return Limit("L", "rate", max, 10 * SECOND, algorithm="leaky")
@@ -115,7 +117,7 @@ def imports(draw: st.DrawFn, history: tuple[PastAttempt, ...], now: int) -> Impo
     begun = history if draw(st.booleans()) else ()
     attempts = list(begun)
     for _ in range(draw(st.integers(0, 2))):
-        outcome = draw(st.sampled_from(["failed", "failed", "succeeded", "cancelled"]))
+        outcome = draw(st.sampled_from(OUTCOMES))
         number = len(attempts) + 1
         attempts.append(PastAttempt(number, outcome, number * SECOND, (number + 1) * SECOND, "old", "boom"))
     enqueued_at = draw(st.sampled_from([None, now - 100 * SECOND]))

@@ -154,9 +154,9 @@ def test_a_running_job_without_its_slot_is_a_problem() -> None:
     assert only(snapshot(view("j", S.RUNNING, A))) == "job 'j' runs without a slot of 'A'"
 
 
-def test_a_running_job_without_a_slot_of_a_later_cap_is_no_problem() -> None:
-    caps = [Key("task:t").ident, Key("queue:default").ident]
-    assert audit(snapshot(view("j", S.RUNNING, *caps))) == []
+def test_a_running_job_without_a_slot_of_its_tasks_cap_is_a_problem() -> None:
+    cap = Key("task:t").ident
+    assert only(snapshot(view("j", S.RUNNING, cap))) == "job 'j' runs without a slot of 'task:t'"
 
 
 def test_a_running_job_of_an_unknown_worker_is_a_problem() -> None:

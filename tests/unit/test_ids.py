@@ -51,6 +51,7 @@ def test_threads_never_share_an_id():
     assert len(set(made)) == 40_000
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_draws_its_own_random_part():
     context = multiprocessing.get_context("fork")

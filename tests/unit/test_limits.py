@@ -79,5 +79,6 @@ def test_periods_may_be_timedeltas():
 
 
 def test_a_limit_shows_what_it_says():
-    assert repr(ConcurrencyLimit("a", max_concurrent=1, scope="x")) == "ConcurrencyLimit('a', scope='x')"
-    assert repr(ConcurrencyLimit(1)) == "ConcurrencyLimit()"
+    assert repr(ConcurrencyLimit("a", max_concurrent=1)) == "ConcurrencyLimit('a', max_concurrent=1)"
+    assert repr(RateLimit(5, per=60, scope="x")) == "RateLimit(limit=5, per=60.0, scope='x')"
+    assert repr(FloatingLimit("llm", shared=True)) == "FloatingLimit(scope='llm', shared=True)"

@@ -29,6 +29,9 @@ from headgate.errors import ConfigError
         ("sqlite:///a%00b", "NUL"),
         ("memory:///path", "at most a name"),
         ("memory://[", "not a URL"),
+        ("memory://?x=1", "unknown option 'x'"),
+        ("sqlite:///jobs.db?journal=off", "unknown option 'journal'; there is synchronous"),
+        ("sqlite:///jobs#1.db", "written %23"),
     ],
 )
 def test_a_url_that_can_never_work_is_refused_at_once(url: Any, message: str):

@@ -1,10 +1,10 @@
-"""Stand-ins and small words for worker tests: a task without an app, a watcher of events, an engine that fails on demand."""
+"""Stand-ins and small words for worker tests: a task without an app, a watcher of events, an engine that fails."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -90,10 +90,26 @@ async def stored(engine: Engine, id: str) -> Job:
     return job
 
 
+def error_of(job: Job) -> str:
+    """The text of a failed job's error."""
+    assert job.error is not None
+    return job.error
+
+
+def lateness(job: Job) -> int:
+    """Microseconds from a job's due time to its end."""
+    assert job.ended_at is not None
+    return job.ended_at - job.due
+
+
 async def until(engine: Engine, done: Callable[[Job], bool], *ids: str) -> list[Job]:
     """The jobs, once all of them are `done`; looks whenever the engine says that something ended."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
-    unwatch = engine.watch_ended(lambda: loop.call_soon_threadsafe(changed.set))
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(changed.set)
+
+    unwatch = engine.watch_ended(wake)
     try:
         async with asyncio.timeout(PATIENCE):
             while True:
@@ -139,7 +155,7 @@ class Watcher:
 @asynccontextmanager
 async def working(
     engine: Engine, *stand_ins: StandIn, **options: Any
-) -> AsyncIterator[tuple[Worker, Watcher]]:
+) -> AsyncGenerator[tuple[Worker, Watcher]]:
     """A worker at work, and its watcher."""
     worker = Worker(engine, tasks(*stand_ins), **options)
     watcher = Watcher(worker)

@@ -51,7 +51,9 @@ def rule(function, **options) -> FloatingRule:
     async def call(limit):
         return await function(limit)
 
-    return FloatingRule("llm", call, options.get("default", 0), options.get("every", 30 * SECOND), {"region": "eu"})
+    return FloatingRule(
+        "llm", call, options.get("default", 0), options.get("every", 30 * SECOND), {"region": "eu"}
+    )
 
 
 async def closed_engine(clock: Clock | None = None) -> tuple[MemoryEngine, StandIn]:
@@ -184,7 +186,7 @@ async def test_zero_becomes_many_and_as_many_waiters_start_at_once():
 
     task = StandIn("work", work)
     ids = [await put(engine, task, uses=USES) for _ in range(5)]
-    async with working(engine, task, floating=[rule(Capacity(3))]) as (worker, watcher):
+    async with working(engine, task, floating=[rule(Capacity(3))]):
         for _ in range(3):
             await began.acquire()
         assert (await engine.states(ids)).count(JobState.RUNNING) == 3

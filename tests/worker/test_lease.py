@@ -17,7 +17,9 @@ async def test_the_lease_is_renewed_three_times_in_its_length(engine):
         assert watcher.count("fenced") == 0
 
 
-async def test_a_worker_whose_lease_lapsed_cancels_what_it_runs_and_goes_on_under_a_new_id(failing: FailingEngine):
+async def test_a_worker_whose_lease_lapsed_cancels_what_it_runs_and_goes_on_under_a_new_id(
+    failing: FailingEngine,
+):
     interrupted, runs = asyncio.Event(), []
 
     async def work():
@@ -101,7 +103,9 @@ async def test_a_worker_whose_engine_hangs_fences_itself_and_ignores_the_late_an
     assert runs == [2]  # the first attempt was lost with the lease, and never run
 
 
-async def test_a_thread_that_outlives_its_lease_is_told_to_end_and_its_outcome_dropped(failing: FailingEngine):
+async def test_a_thread_that_outlives_its_lease_is_told_to_end_and_its_outcome_dropped(
+    failing: FailingEngine,
+):
     told = threading.Event()
 
     def work():

@@ -7,7 +7,7 @@ import pytest
 from headgate.errors import ConfigError
 from headgate.worker.load import load_app
 
-SOURCE = '''
+SOURCE = """
 class Fake:
     def __init__(self, name): self.name = name
     async def run_worker(self, **options): ...
@@ -21,7 +21,7 @@ number = 5
 
 def make(): return Fake("made")
 def make_nothing(): return None
-'''
+"""
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ async def test_an_outcome_whose_answer_was_lost_counts_once(failing: FailingEngi
 
     task = StandIn("work", work)
     id = await put(failing, task)
-    async with working(failing, task) as (worker, watcher):
+    async with working(failing, task) as (_, watcher):
         await watcher.seen("idle")
         failing.lose_answers = 1
         finish.set()
@@ -102,12 +102,13 @@ async def test_a_crash_at_work_is_logged_at_once_and_raised_at_the_end(failing: 
 
     worker = Worker(failing, {})
     watcher = Watcher(worker)
+    await worker.__aenter__()
+    failing.exchange = broken
+    await failing.resume("default")
+    await watcher.seen("stopped")
+    await asyncio.sleep(0)  # the callbacks of the task that just ended
     with pytest.raises(SchemaMismatch):
-        async with worker:
-            failing.exchange = broken
-            await failing.resume("default")
-            await watcher.seen("stopped")
-            await asyncio.sleep(0)
+        await worker.__aexit__(None, None, None)
     assert "the worker ended" in caplog.text
 
 

@@ -103,6 +103,13 @@ async def test_a_thread_that_ends_in_the_last_moment_counts(engine):
     assert (await stored(engine, id)).result == '"just in time"'
 
 
+async def claimed(engine: FailingEngine, id: str) -> None:
+    """Return once the worker has claimed the job, of which it may know nothing yet."""
+    async with asyncio.timeout(20):
+        while (await stored(engine, id)).state is not JobState.RUNNING:  # noqa: ASYNC110 - the claim tells nobody
+            await asyncio.sleep(0)
+
+
 async def test_jobs_that_arrive_after_the_stop_are_given_back_unrun(failing: FailingEngine):
     ran = []
 
@@ -113,8 +120,7 @@ async def test_jobs_that_arrive_after_the_stop_are_given_back_unrun(failing: Fai
     async with working(failing, task) as (worker, watcher):
         failing.open_gate.clear()
         id = await put(failing, task)
-        while (await stored(failing, id)).state is not JobState.RUNNING:
-            await asyncio.sleep(0)
+        await claimed(failing, id)
         worker.stop()
         await watcher.seen("stopping")
         failing.open_gate.set()

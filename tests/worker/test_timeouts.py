@@ -5,7 +5,7 @@ import threading
 
 from headgate.job import JobState
 from headgate.retry import Retry
-from tests.worker.stand_in import StandIn, ended, put, stored, until, working
+from tests.worker.stand_in import StandIn, ended, error_of, put, stored, until, working
 
 SHORT = 20_000  # microseconds
 
@@ -26,7 +26,7 @@ async def test_a_coroutine_past_its_timeout_is_cancelled_and_fails(engine):
         (job,) = await ended(engine, id)
     assert cancelled == [True]
     assert job.state is JobState.FAILED
-    assert job.error.startswith("TimeoutError: the attempt did not end within its timeout of 0.02 s")
+    assert error_of(job).startswith("TimeoutError: the attempt did not end within its timeout of 0.02 s")
 
 
 async def test_a_timeout_is_retried_if_the_policy_covers_it(engine):
@@ -82,4 +82,4 @@ async def test_a_thread_past_its_timeout_keeps_its_job_running_until_it_really_e
         release.set()
         (job,) = await until(engine, lambda job: job.state.ended, id)
     assert job.state is JobState.FAILED
-    assert "TimeoutError" in job.error
+    assert "TimeoutError" in error_of(job)

@@ -1,4 +1,4 @@
-"""The rules of admission (DESIGN section 3) in plain Python. Read this page first.
+"""The rules of admission (docs/reference/limits.md) in plain Python. Read this page first.
 
 A store keeps a *ledger*: who holds which key, who waits on it, who was offered it, what was spent of it. Everything
 that can start, stop or move a job goes through one `Admission`, which lives for one atomic step of the store:
@@ -25,7 +25,7 @@ from headgate.rates import Meter, Pace
 UNLIMITED = 1 << 60
 OFFER_MOST = 1000
 """Offers per key, queue and step. A lifted limit with a million waiters is offered in slices: each claim of an
-offered job touches its key again, so the next slice follows as the last one is claimed."""
+offered job looks at its key again, so the next slice follows as the last one is claimed."""
 LOOK_MORE = 256
 """How many jobs beyond those it wants one claim looks at, so that refused ones cannot make it long (rule 4)."""
 
@@ -150,6 +150,7 @@ class Admission(Generic[J]):
         self.now = now
         self.patience = patience
         self.touched: dict[str, None] = {}
+        self.unknown: dict[str, None] = {}
 
     def free(self, key: str) -> int:
         """Slots or whole tokens that are left. Below zero when a limit was lowered under what runs (rule 11)."""
@@ -199,13 +200,13 @@ class Admission(Generic[J]):
         """
         looks = want + LOOK_MORE
         while want > 0 and looks > 0:
-            found = ready(min(want, looks))
-            if not found:
-                return False
+            asked = min(want, looks)
+            found = ready(asked)
             looks -= len(found)
             for job in found:
                 want -= self._claim_known(job, known)
-            self.offer()
+            if self.offer() == 0 and len(found) < asked:
+                return False
         return want > 0
 
     def _claim_known(self, job: J, known: Collection[str]) -> bool:
@@ -213,6 +214,7 @@ class Admission(Generic[J]):
             return self.claim(job)
         self.give_back([job])
         self.ledger.set_aside(job)
+        self.unknown[job.task] = None
         return False
 
     def claim(self, job: J) -> bool:
@@ -224,7 +226,7 @@ class Admission(Generic[J]):
             return False
         for use in uses:
             self._take(job, use)
-        self.touch(job.offered_by)
+        self._use_offer(job.offered_by)
         self.ledger.start(job)
         return True
 
@@ -237,6 +239,16 @@ class Admission(Generic[J]):
             self.ledger.take(use.key, job, reserved=False)
         elif isinstance(rule := self.ledger.rule(use.key), Pace) and rule.limit is not None:
             self.ledger.spend(use.key, rule, use.units)
+
+    def _use_offer(self, key: str | None) -> None:
+        """An offer that was used leaves room as it was, so waiters need no look: unless they were offered in slices,
+        or a rate's timer waited for this offer to be used."""
+        if key is not None and (is_rate(key) or self._is_sliced(key)):
+            self.touch(key)
+
+    def _is_sliced(self, key: str) -> bool:
+        rule = self.ledger.rule(key)
+        return isinstance(rule, Cap) and (rule.max is None or rule.max > OFFER_MOST)
 
     def _refuse(self, job: J, refused: Use, uses: Sequence[Use]) -> None:
         passed_over = job.refusals is not None and job.offered_by not in (None, refused.key)

@@ -91,7 +91,7 @@ class _Audit:
             yield f"job {job.id!r} waits on {_show(job.waiting_on)} without a count of refusals"
 
     def _running_without(self, job: JobView) -> Iterator[str]:
-        """A running job has a worker and a slot of each key; caps that were put up after its start excepted."""
+        """A running job has a worker and a slot of each key, also of caps that were put up after its start."""
         if job.state is not JobState.RUNNING:
             if job.worker is not None:
                 yield f"job {job.id!r} is {job.state}, but belongs to worker {job.worker!r}"
@@ -102,7 +102,7 @@ class _Audit:
             yield f"job {job.id!r} runs without a counted attempt"
         for use in job.uses:
             missing = job.id not in self.snapshot.holders.get(use.key, {})
-            if missing and not is_rate(use.key) and use.key not in _caps(job):
+            if missing and not is_rate(use.key):
                 yield f"job {job.id!r} runs without a slot of {_show(use.key)}"
 
     # ── holders ──────────────────────────────────────────────────────────────────────────────────────────────────

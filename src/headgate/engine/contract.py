@@ -24,8 +24,8 @@ Algorithm = Literal["token_bucket", "leaky", "sliding_window"]
 DAY = 24 * 3600 * SECOND
 
 
-class Record(msgspec.Struct, frozen=True):
-    """A small frozen value."""
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """A small frozen value. Never part of a cycle, so the garbage collector need not look at the thousands of them."""
 
 
 # ── settings and limits ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -401,7 +401,7 @@ class Engine(ABC):
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[ImportResult]:
-        """Take over jobs with their history (DESIGN section 4, Import); each record succeeds or is refused alone."""
+        """Take over jobs with their history; each record succeeds or is refused alone."""
 
     @abstractmethod
     async def register(self, worker: Worker, *, now: int | None = None) -> int:

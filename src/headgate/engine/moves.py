@@ -53,16 +53,15 @@ class Moves(ABC):
                 raise JobExists(f"a job with id {spec.id!r} exists already; nothing was enqueued", spec.id)
             taken.add(spec.id)
             self.book.check_uses(spec.uses)
-        stored = [self._enqueue(spec) for spec in jobs]
-        return [Enqueued(job.id, job.state, created) for job, created in stored]
+        return [self._enqueue(spec) for spec in jobs]
 
-    def _enqueue(self, spec: NewJob) -> tuple[Stored, bool]:
+    def _enqueue(self, spec: NewJob) -> Enqueued:
         if (rival := self._rival(spec)) is not None:
-            return rival, False
+            return Enqueued(rival.id, rival.state, False)
         due = spec.at if spec.at is not None else self.now + spec.delay
         job = self.add(spec, self.now, due)
         self.come(job)
-        return job, True
+        return Enqueued(job.id, job.state, True)
 
     def _rival(self, spec: NewJob) -> Stored | None:
         rival = self.rival(spec.tenant, spec.unique) if spec.unique is not None else None
@@ -175,8 +174,11 @@ class Moves(ABC):
         self._rules_changed(Key.of(key).name)
 
     def _rules_changed(self, name: str) -> None:
-        """A limit's numbers changed: look at all keys of it that are waited for."""
+        """A limit's numbers changed: look at all keys of it that are waited for. A cap counts what runs already."""
         self.book.changed()
+        kind, _, what = name.partition(":")
+        if kind in ("task", "queue") and self.book.is_cap(Key(name)):
+            self.adopt(Key(name).ident, **{kind: what})
         for key in self.keys_waiting():
             if Key.of(key).name == name:
                 self.admission.touch(key)
@@ -203,9 +205,10 @@ class Moves(ABC):
             return taken
         if job is None or job.state.ended:
             unique = record.job.unique if job is None else job.spec.unique
-            rival = self.rival(record.job.tenant, unique) if unique is not None else None
+            tenant = record.job.tenant if job is None else job.tenant
+            rival = self.rival(tenant, unique) if unique is not None else None
             if rival is not None and not taken.state.ended:
-                return f"job {rival.id!r} with unique key {record.job.unique!r} is {rival.state}"
+                return f"job {rival.id!r} with unique key {unique!r} is {rival.state}"
         if job is None:
             enqueued_at = record.enqueued_at if record.enqueued_at is not None else self.now
             job = self.add(record.job, enqueued_at, taken.due)
@@ -256,6 +259,10 @@ class Moves(ABC):
     @abstractmethod
     def change(self, job: Stored, **fields: Any) -> None:
         """Set fields of a stored job."""
+
+    @abstractmethod
+    def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
+        """Record the running jobs of a task or queue as holders of its cap, where they are not yet."""
 
     @abstractmethod
     def keys_waiting(self) -> Iterable[str]:

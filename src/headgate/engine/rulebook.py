@@ -86,9 +86,10 @@ class RuleBook:
 
     def _find_caps(self, task: str, queue: str) -> tuple[Use, ...]:
         keys = (Key(f"queue:{queue}"), Key(f"task:{task}"))
-        return tuple(Use(key.ident) for key in keys if self._is_cap(key))
+        return tuple(Use(key.ident) for key in keys if self.is_cap(key))
 
-    def _is_cap(self, key: Key) -> bool:
+    def is_cap(self, key: Key) -> bool:
+        """Whether a key is the cap of a task or queue that is in force now."""
         limit = self.limits.get(key.name)
         if limit is not None and limit.kind == "rate":
             return False

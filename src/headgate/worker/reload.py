@@ -24,6 +24,7 @@ class Reloader(threading.Thread):
         super().__init__(name="headgate-reload", daemon=True)
         self.changed = False
         self._interval = interval
+        self._began = time.time_ns()
         self._seen: dict[str, int] = {}
 
     def run(self) -> None:
@@ -35,8 +36,11 @@ class Reloader(threading.Thread):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def changes(self, files: Iterable[str]) -> list[str]:
-        """The files whose time of change is another than when they were first seen."""
-        return [file for file in files if self._seen.setdefault(file, _mtime(file)) != _mtime(file)]
+        """The files that changed since they were first seen, or between our start and then."""
+        return [file for file in files if self._changed(file, _mtime(file))]
+
+    def _changed(self, file: str, mtime: int) -> bool:
+        return self._seen.setdefault(file, mtime) != mtime or mtime > self._began
 
 
 def loaded_files() -> list[str]:

@@ -176,6 +176,7 @@ class MemoryEngine(Engine):
                 next_due=reading.next_due(self._store),
                 more=more,
                 now=step.now,
+                set_aside=tuple(step.admission.unknown),
             )
 
     def _report(self, step: Step, worker: str, report: Report) -> bool:

@@ -41,6 +41,11 @@ class Step(Moves):
     def change(self, job: Stored, **fields: Any) -> None:
         self.store.change(job, **fields)
 
+    def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
+        for job in [job for jobs in self.store.running.values() for job in jobs.values()]:
+            if (task in (None, job.task) and queue in (None, job.queue)) and not self.ledger.holds(key, job):
+                self.ledger.take(key, job, reserved=False)
+
     def keys_waiting(self) -> Iterable[str]:
         return list(self.store.waiting)
 

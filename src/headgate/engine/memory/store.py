@@ -114,7 +114,7 @@ class Store:
         if job.offered_by is not None:
             self.offered.setdefault((job.offered_by, job.queue), {})[job.id] = job.units
         if job.spec.unique is not None and not job.state.ended:
-            self.unique[(job.tenant, job.spec.unique)] = job
+            self.unique.setdefault((job.tenant, job.spec.unique), job)
 
     def _leave(self, job: Stored) -> None:
         match job.state:
@@ -139,7 +139,7 @@ class Store:
             del offers[job.id]
             if not offers:
                 del self.offered[(job.offered_by, job.queue)]
-        if job.spec.unique is not None and not job.state.ended:
+        if job.spec.unique is not None and self.unique.get((job.tenant, job.spec.unique)) is job:
             del self.unique[(job.tenant, job.spec.unique)]
 
     # ── holders ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import apsw
 
 from headgate.clock import SECOND
 from headgate.errors import EngineUnavailable, HeadgateError, SchemaMismatch
 
+T = TypeVar("T")
 Values = tuple[Any, ...]
 Synchronous = Literal["NORMAL", "FULL"]
 SAFE_VERSION = (3, 51, 3)
@@ -88,6 +90,25 @@ def patience(busy_timeout: int) -> Callable[[int], bool]:
     return wait
 
 
+def insist(act: Callable[[], T], busy_timeout: int) -> T:
+    """Do what SQLite refuses, without asking the busy handler, while other processes open or close the file."""
+    wait = patience(busy_timeout)
+    for count in itertools.count():
+        try:
+            return act()
+        except apsw.BusyError:
+            if not wait(count):
+                raise
+    raise AssertionError
+
+
+def use_wal(connection: Connection, path: str, busy_timeout: int) -> None:
+    """Switch the file to WAL mode, which needs it alone for a moment."""
+    mode = insist(lambda: connection.execute("PRAGMA journal_mode = WAL").get, busy_timeout)
+    if mode != "wal":
+        raise EngineUnavailable(f"{path} cannot be used in WAL mode; is it on a network file system?")
+
+
 @contextmanager
 def translated(path: str) -> Generator[None]:
     """SQLite's errors as Headgate's, with what to do about them."""
@@ -111,5 +132,11 @@ def translated(path: str) -> Generator[None]:
         raise SchemaMismatch(f"{path} is not a SQLite database, so it is not a Headgate one") from error
     except apsw.CorruptError as error:
         raise EngineUnavailable(f"{path} is damaged ({error}); restore it from a backup") from error
-    except (apsw.IOError, apsw.PermissionsError, apsw.AuthError, apsw.NoMemError) as error:
+    except (
+        apsw.IOError,
+        apsw.ProtocolError,
+        apsw.PermissionsError,
+        apsw.AuthError,
+        apsw.NoMemError,
+    ) as error:
         raise EngineUnavailable(f"{path}: {type(error).__name__}: {error}") from error

@@ -42,6 +42,7 @@ from headgate.engine.sqlite.connection import Synchronous, connect, translated
 from headgate.engine.sqlite.file import File, Work
 from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rows import to_json
+from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.sweeping import next_due, nothing_due, sweep
@@ -66,7 +67,7 @@ class SqliteEngine(Engine):
     ) -> None:
         if synchronous.upper() not in ("NORMAL", "FULL"):
             raise ConfigError(f"synchronous={synchronous!r}: NORMAL or FULL is needed")
-        self.path = str(path)
+        self.path = os.path.abspath(path)  # the process may change its folder while the file is open
         self.settings = settings or Settings()
         self._clock = clock or now_us
         self._synchronous: Synchronous = "FULL" if synchronous.upper() == "FULL" else "NORMAL"
@@ -97,12 +98,14 @@ class SqliteEngine(Engine):
         return await asyncio.to_thread(self._migrate)
 
     def _migrate(self) -> tuple[int, int]:
-        with translated(self.path):
-            connection = connect(self.path, self._synchronous, self.settings.busy_timeout)
-            try:
-                return migrate(connection, self.path)
-            finally:
-                connection.close()
+        session = Session(
+            self.path, lambda: connect(self.path, self._synchronous, self.settings.busy_timeout)
+        )
+        try:
+            with translated(self.path), session as connection:
+                return migrate(connection, self.path, self.settings.busy_timeout)
+        finally:
+            session.close()
 
     async def clock(self) -> int:
         return self._clock()
@@ -331,8 +334,15 @@ class SqliteEngine(Engine):
 
 
 def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more: bool) -> Exchanged:
-    cancelling = _cancelling(step, worker)
-    return Exchanged(tuple(step.ledger.started), tuple(refused), cancelling, next_due(step), more, step.now)
+    return Exchanged(
+        attempts=tuple(step.ledger.started),
+        refused=tuple(refused),
+        cancelling=_cancelling(step, worker),
+        next_due=next_due(step),
+        more=more,
+        now=step.now,
+        set_aside=tuple(step.admission.unknown),
+    )
 
 
 def _cancelling(step: Step, worker: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""An open SQLite file in this process: one thread that writes, one that reads, one that watches for other processes."""
+"""An open SQLite file in this process: one thread that writes and watches for other processes, one that reads."""
 
 from __future__ import annotations
 
@@ -31,13 +31,17 @@ class File:
         self._synchronous: Synchronous = synchronous
         self._clock = clock
         self._writing, self._reading = Rules(), Rules()
+        self.watchers = Watchers()
         self._writer = Lane(
             "headgate-sqlite-write",
             path,
             self._connect_and_migrate,
             writes=True,
             rolled_back=self._writing.forget,
+            look=self.watchers.look,
+            looks=self.watchers.watched,
         )
+        self.watchers.nudge = self._writer.nudge
         self._reader = Lane("headgate-sqlite-read", path, self._connect, writes=False)
         self._writer.start()
         try:
@@ -45,11 +49,9 @@ class File:
         except BaseException:
             self._writer.stop()
             raise
-        self.watchers = Watchers(self._connect)
 
     def close(self) -> None:
         """Finish what was handed in and end the threads."""
-        self.watchers.stop()
         self._reader.stop()
         self._writer.stop()
 
@@ -96,5 +98,5 @@ class File:
 
     def _connect_and_migrate(self) -> Connection:
         connection = self._connect()
-        migrate(connection, self._path)
+        migrate(connection, self._path, self._settings.busy_timeout)
         return connection

@@ -7,18 +7,22 @@ a savepoint, so that one that raises takes nothing with it. Nothing waits for a 
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from headgate.engine.sqlite.connection import Connection, translated
-from headgate.errors import EngineUnavailable
+from headgate.engine.sqlite.connection import Connection, StoreError, translated
+from headgate.engine.sqlite.session import Session
+from headgate.errors import EngineUnavailable, HeadgateError
 
 T = TypeVar("T")
 Glance = Callable[[], Any]
 MOST_TOGETHER = 200
+LOOK_SECONDS = 0.015
 
 
 class Operation:
@@ -40,7 +44,7 @@ class Operation:
 
 class Lane:
     """Runs operations one batch after another. `writes` wraps batches in a transaction; `rolled_back` is told when
-    what an operation did was undone."""
+    what an operation did was undone. While `looks()`, `look` is called with the connection every few milliseconds."""
 
     def __init__(
         self,
@@ -50,14 +54,19 @@ class Lane:
         *,
         writes: bool,
         rolled_back: Callable[[], None] = lambda: None,
+        look: Callable[[Connection], None] | None = None,
+        looks: Callable[[], bool] = lambda: False,
     ) -> None:
         self.path = path
-        self._connect = connect
+        self._session = Session(path, connect)
         self._writes = writes
         self._rolled_back = rolled_back
+        self._look = look
+        self._looks = looks
+        self._looked = 0.0
         self._lock = threading.Lock()
         self._stopped = False
-        self._queue: SimpleQueue[Operation | None] = SimpleQueue()
+        self._queue: SimpleQueue[Operation | Literal["look"] | None] = SimpleQueue()
         self._opened = threading.Event()
         self._error: BaseException | None = None
         self.connection: Connection
@@ -78,6 +87,10 @@ class Lane:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
+    def nudge(self) -> None:
+        """Begin to look, if the lane sleeps until its next operation."""
+        self._queue.put("look")
+
     async def run(
         self, work: Callable[[], T], glance: Glance | None = None, after: Callable[[], None] | None = None
     ) -> T:
@@ -93,32 +106,50 @@ class Lane:
 
     def _run(self) -> None:
         try:
-            with translated(self.path):
-                self.connection = self._connect()
+            with translated(self.path), self._session:
+                pass
         except BaseException as error:
             self._error = error
             return
         finally:
             self._opened.set()
         while (batch := self._next()) is not None:
-            self._run_batch(batch)
-            _deliver(batch)
-        self.connection.close()
+            if batch:
+                self._run_connected(batch)
+                _deliver(batch)
+            self._look_around()
+        self._session.close()
+
+    def _look_around(self) -> None:
+        if self._look is not None and self._looks() and time.monotonic() >= self._looked + LOOK_SECONDS * 0.9:
+            try:
+                with self._session as connection:
+                    self._look(connection)
+            except (StoreError, HeadgateError):
+                pass  # whoever needs the file is told by its own operation
+            self._looked = time.monotonic()
+
+    def _run_connected(self, batch: list[Operation]) -> None:
+        try:
+            with translated(self.path), self._session as self.connection:
+                self._run_batch(batch)
+        except BaseException as error:
+            _fail(batch, error)
 
     def _next(self) -> list[Operation] | None:
-        first = self._queue.get()
-        if first is None:
-            return None
-        batch = [first]
-        while len(batch) < MOST_TOGETHER:
-            try:
-                operation = self._queue.get_nowait()
-            except Empty:
-                break
-            if operation is None:
-                self._queue.put(None)
-                break
-            batch.append(operation)
+        """The operations that are there; none when it is time to look; None at the end."""
+        batch: list[Operation] = []
+        try:
+            item = self._queue.get(timeout=LOOK_SECONDS if self._looks() else None)
+            while isinstance(item, Operation):
+                batch.append(item)
+                item = self._queue.get_nowait() if len(batch) < MOST_TOGETHER else "look"
+        except Empty:
+            return batch
+        if item is None:
+            if not batch:
+                return None
+            self._queue.put(None)
         return batch
 
     def _run_batch(self, batch: list[Operation]) -> None:
@@ -138,6 +169,9 @@ class Lane:
 
     def _transaction(self, work: Callable[[], T]) -> T:
         self.connection.execute("BEGIN IMMEDIATE")
+        return self._commit(work)
+
+    def _commit(self, work: Callable[[], T]) -> T:
         try:
             result = work()
             self.connection.execute("COMMIT")
@@ -147,9 +181,15 @@ class Lane:
         return result
 
     def _run_together(self, batch: list[Operation]) -> bool:
-        """One transaction for all. When the transaction itself breaks, the caller runs each alone."""
+        """One transaction for all. When it cannot begin, none can; when it breaks, the caller runs each alone."""
         try:
-            self._transaction(lambda: self._run_each(batch))
+            with translated(self.path):
+                self.connection.execute("BEGIN IMMEDIATE")
+        except Exception as error:
+            _fail(batch, error)
+            return True
+        try:
+            self._commit(lambda: self._run_each(batch))
         except BaseException:
             return False
         return True
@@ -179,6 +219,11 @@ class Raised:
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
+
+
+def _fail(batch: list[Operation], error: BaseException) -> None:
+    for operation in batch:
+        operation.result = Raised(copy.copy(error))  # each caller adds its own traceback
 
 
 def _deliver(batch: list[Operation]) -> None:

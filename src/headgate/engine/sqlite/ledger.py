@@ -74,6 +74,10 @@ class SqliteLedger:
             self.flush()
             self._held.update(self.execute(sql("held"), (to_json(unknown),)))
 
+    def recount(self, key: str) -> None:
+        """Holders of a key were written past the ledger."""
+        self._held.pop(key, None)
+
     def holds(self, key: str, job: Row) -> bool:
         return self._may_reserve(job) and key in self._reservations(job)
 

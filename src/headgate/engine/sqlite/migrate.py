@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.connection import Connection, use_wal
 from headgate.errors import SchemaMismatch
 
 APPLICATION_ID = 0x48474154
@@ -23,12 +23,12 @@ def migrations() -> tuple[str, ...]:
     )
 
 
-def migrate(connection: Connection, path: str) -> tuple[int, int]:
+def migrate(connection: Connection, path: str, busy_timeout: int) -> tuple[int, int]:
     """Bring the file to this code's version; returns the versions before and after."""
-    before = check(connection, path)
+    before = _look(connection, path)
+    use_wal(connection, path, busy_timeout)  # always: a copy may have lost the mode
     if before == len(migrations()):
         return before, before
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         for script in migrations()[check(connection, path) :]:
@@ -37,9 +37,19 @@ def migrate(connection: Connection, path: str) -> tuple[int, int]:
         connection.execute(f"PRAGMA user_version = {len(migrations())}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has ended it already
+            connection.execute("ROLLBACK")
         raise
     return before, len(migrations())
+
+
+def _look(connection: Connection, path: str) -> int:
+    """Check at one instant: another process may be creating the file."""
+    connection.execute("BEGIN")
+    try:
+        return check(connection, path)
+    finally:
+        connection.execute("COMMIT")
 
 
 def check(connection: Connection, path: str) -> int:

@@ -119,7 +119,7 @@ def inserted(job: Stored) -> Values:
     """The parameters of insert_job.sql."""
     spec = job.spec
     return (
-        spec.id, spec.task, spec.queue, spec.tenant, spec.priority, job.due, job.state.value, job.enqueued_at,
+        spec.id, spec.task, spec.queue, spec.tenant, spec.priority, job.due, job.state, job.enqueued_at,
         spec.args, to_json(spec.uses) if spec.uses else None, write_retry(job.retry), spec.timeout, spec.unique,
         spec.metadata, spec.retention, job.waiting_on, job.offered_by, job.units, job.refusals,
     )  # fmt: skip
@@ -128,7 +128,7 @@ def inserted(job: Stored) -> Values:
 def saved(job: Stored) -> Values:
     """The parameters of save_job.sql."""
     return (
-        job.due, job.state.value, write_retry(job.retry), job.waiting_on, job.offered_by, job.units, job.refusals,
+        job.due, job.state, write_retry(job.retry), job.waiting_on, job.offered_by, job.units, job.refusals,
         int(job.set_aside), job.attempt, job.tries, job.worker, job.started_at, job.ended_at, job.outcome,
         int(job.cancel_requested), job.error, job.result, job.progress, job.expires_at, job.seq,
     )  # fmt: skip

@@ -81,15 +81,18 @@ class Step(Moves):
             self.ledger.take_offer_back(job)
         if job.waiting_on is not None and "waiting_on" in fields:
             self.ledger.leave_line(job.waiting_on, job.queue)
-        for attempt in fields.get("attempts", ())[len(job.attempts) :]:
-            self._remember(job, attempt)
+        ended = fields.get("attempts", ())[len(job.attempts) :]
         for name, value in fields.items():
             setattr(job, name, value)
+        if (
+            not job.seq
+        ):  # a new job is inserted first, in its new state, without the fields that only `save` writes
+            self.ledger.flush()
+        for attempt in ended:
+            self._remember(job, attempt)
         self.ledger.save(job)
 
     def _remember(self, job: Stored, attempt: PastAttempt) -> None:
-        if not job.seq:
-            self.ledger.flush()
         row = (
             attempt.number,
             attempt.outcome,
@@ -157,6 +160,11 @@ class Step(Moves):
         return True
 
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
+        self.ledger.flush()
+        self.execute(sql("adopt"), (key, self.now, task, queue))
+        self.ledger.recount(key)
 
     def keys_waiting(self) -> Iterable[str]:
         self.ledger.flush()

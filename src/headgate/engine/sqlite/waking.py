@@ -1,32 +1,32 @@
 """Waking those who sleep: at once within the process, and across processes by watching the file.
 
-SQLite tells nobody about commits of other processes, but a connection can ask, for a few microseconds, whether
-there were any (`PRAGMA data_version`). One thread asks every 15 ms while somebody watches.
+SQLite tells nobody about commits of other processes, but a connection can ask, for a few microseconds, whether there
+were any but its own (`PRAGMA data_version`). The writer's thread asks every 15 ms while somebody watches.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headgate.engine.contract import Wake
-from headgate.engine.sqlite.connection import Connection, StoreError
+from headgate.engine.sqlite.connection import Connection
 
-POLL_SECONDS = 0.015
+log = logging.getLogger("headgate.engine")
 
 
 class Watchers:
-    """Who is to be woken, and the thread that looks for other processes' commits."""
+    """Who is to be woken. `nudge` is called when somebody begins to watch."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connect = connect
+    def __init__(self) -> None:
+        self.nudge: Callable[[], None] = lambda: None
         self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
         self._on_ended: dict[int, Wake] = {}
         self._count = 0
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._seen: int | None = None
 
     def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
         """Wake for jobs of these queues."""
@@ -41,42 +41,34 @@ class Watchers:
         ready = set(queues)
         for wake, served in list(self._on_work.values()):
             if workers or (ready if served is None else ready.intersection(served)):
-                wake()
+                _ring(wake)
         if ended:
             for wake in list(self._on_ended.values()):
-                wake()
+                _ring(wake)
 
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+    def look(self, connection: Connection) -> None:
+        """Wake everybody if another connection has committed since the last look."""
+        version = connection.execute("PRAGMA data_version").get
+        if version != self._seen:
+            self._seen = version
+            self.signal((), workers=True, ended=True)
+
+    def watched(self) -> bool:
+        """Whether anybody would be woken."""
+        return bool(self._on_work or self._on_ended)
 
     def _add(self, table: dict[int, Any], entry: Any) -> Callable[[], None]:
         with self._lock:
             self._count += 1
             number = self._count
             table[number] = entry
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="headgate-sqlite-watch", daemon=True)
-                self._thread.start()
+        self.nudge()
         return lambda: table.pop(number, None)
 
-    def _watch(self) -> None:
-        connection = self._connect()
-        seen = None
-        while not self._stop.wait(POLL_SECONDS):
-            if not self._on_work and not self._on_ended:
-                continue
-            version = _version(connection)
-            if version != seen:
-                seen = version
-                self.signal((), workers=True, ended=True)
-        connection.close()
 
-
-def _version(connection: Connection) -> int | None:
+def _ring(wake: Wake) -> None:
+    """A sleeper that cannot be woken must not take the thread down that wakes the others."""
     try:
-        return connection.execute("PRAGMA data_version").get
-    except StoreError:
-        return None
+        wake()
+    except Exception:
+        log.exception("a sleeper could not be woken")

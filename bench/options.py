@@ -1,0 +1,69 @@
+"""The command line of the benchmark."""
+
+import argparse
+from dataclasses import dataclass
+
+from bench.engines import ENGINES, Engine
+from bench.rows import ROWS, Row
+
+LATEST = "bench/latest.jsonl"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for."""
+
+    rows: tuple[Row, ...]
+    engine: Engine
+    url: str | None
+    peers: bool
+    quick: bool
+    rounds: int
+    json: str
+    check: bool
+
+
+def parse(arguments: list[str] | None = None) -> Options:
+    """Read the command line; a wrong one ends the program with an explanation."""
+    given = _parser().parse_args(arguments)
+    return Options(
+        rows=tuple(row for row in ROWS if not given.only or row.name in given.only),
+        engine=ENGINES[given.engine],
+        url=given.url,
+        peers=not given.no_peers,
+        quick=given.quick,
+        rounds=given.rounds or (1 if given.quick else 3),
+        json=given.json,
+        check=given.check,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Headgate beside its peers.")
+    names = [row.name for row in ROWS]
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=names,
+        metavar="NAME",
+        help=f"this row; repeatable: {', '.join(names)}",
+    )
+    parser.add_argument(
+        "--engine", choices=sorted(ENGINES), default="sqlite", help="the store (default: sqlite)"
+    )
+    parser.add_argument("--url", help="use this store, which must be empty, instead of a fresh one per run")
+    parser.add_argument(
+        "--quick", action="store_true", help="small numbers, one round: does it work, not how fast"
+    )
+    parser.add_argument("--no-peers", action="store_true", help="Headgate alone")
+    parser.add_argument(
+        "--rounds", type=int, metavar="N", help="measure N times, take the median (default: 3)"
+    )
+    parser.add_argument(
+        "--json",
+        default=LATEST,
+        metavar="FILE",
+        help=f"one line per result; - prints them (default: {LATEST})",
+    )
+    parser.add_argument("--check", action="store_true", help="fail if a target is not reached")
+    return parser

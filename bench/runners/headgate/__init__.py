@@ -1,0 +1,1 @@
+"""Headgate, by its public surface alone."""

@@ -1,0 +1,33 @@
+"""Figures in words, for the table and the progress lines."""
+
+from bench.child import Figures
+
+
+def rate(figures: Figures) -> str:
+    """Jobs per second."""
+    return f"{figures['rate']:,.0f}/s"
+
+
+def times_ideal(figures: Figures) -> str:
+    """How often the ideal time was needed, and how many of one key really ran at once."""
+    return f"{figures['times_ideal']:.2f}× ideal, overlap {figures['overlap']:g}"
+
+
+def ratio(figures: Figures) -> str:
+    """A speed beside the plain one of the same run."""
+    return f"{figures['ratio']:.2f}× ({figures['rate']:,.0f}/s of {figures['plain_rate']:,.0f}/s)"
+
+
+def latency(figures: Figures) -> str:
+    """Median and tail in milliseconds."""
+    return f"p50 {figures['p50']:.1f} ms, p99 {figures['p99']:.1f} ms"
+
+
+def milliseconds(figures: Figures) -> str:
+    """One duration."""
+    return f"{figures['milliseconds']:.0f} ms"
+
+
+def idle(figures: Figures) -> str:
+    """What a worker without work costs."""
+    return f"{figures['rss']:.0f} MB, {figures['cpu']:.2f} % of a core"

@@ -1,0 +1,153 @@
+"""Steering queues and limits: `pause`, `resume`, `limit set`, `limit clear`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headgate.cli.exits import FAILED, fail
+from headgate.cli.options import AppName, Json, Url
+from headgate.cli.store import store
+from headgate.errors import ConfigError
+
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="A limit (customer) or one key of it (customer=42).")]
+OfTenant = Annotated[
+    str | None, typer.Option("--tenant", metavar="TENANT", help="Only for this tenant; else for all of them.")
+]
+
+limit = typer.Typer(
+    name="limit",
+    help="Set and clear limits while everything runs.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+def pause(queue: QueueName, json: Json = False, url: Url = None, app: AppName = None) -> None:
+    """Start nothing more from a queue; what runs goes on.
+
+    headgate pause email
+
+    --json prints one object: queue, paused, changed. Pausing a paused queue
+    changes nothing and is no error.
+    """
+    with store(url, app) as opened:
+        changed = opened.pause_sync(queue)
+    _say_queue(queue, True, changed, json)
+
+
+def resume(queue: QueueName, json: Json = False, url: Url = None, app: AppName = None) -> None:
+    """Start jobs from a paused queue again.
+
+    headgate resume email
+
+    --json prints one object: queue, paused, changed. Resuming a queue that is
+    not paused is no error.
+    """
+    with store(url, app) as opened:
+        changed = opened.resume_sync(queue)
+    _say_queue(queue, False, changed, json)
+
+
+def _say_queue(queue: str, paused: bool, changed: bool, json: bool) -> None:
+    from headgate.cli.show import json_line, say
+
+    if json:
+        json_line({"queue": queue, "paused": paused, "changed": changed})
+        return
+    words = "paused" if paused else "running"
+    say(f"Queue {queue!r} is {words}{' now' if changed else ' already'}.")
+
+
+@limit.command("set")
+def set_limit(
+    key: Key,
+    max: Annotated[
+        str, typer.Argument(metavar="MAX", help="The number; 0 closes the key, none lifts the limit.")
+    ],
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="The reason, for whoever looks next.")
+    ] = "",
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Who you are (default: the login).")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME", help="End it by itself: 30m, 2h, or a time with zone."),
+    ] = None,
+    tenant: OfTenant = None,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+) -> None:
+    """Override a limit at once, until it is cleared or runs out. Deploys never undo it.
+
+    headgate limit set api 4 --why "they are struggling" --until 2h
+    headgate limit set customer=42 3
+    headgate limit set customer=42 0                  close it: nothing new starts
+    headgate limit set task:send none                 lift it
+
+    --json prints one object: key, max, tenant, changed.
+    """
+    from headgate.cli.show import json_line, say
+    from headgate.cli.times import until as parse_until
+
+    number = _number(max)
+    ends = None if until is None else parse_until(until, "--until")
+    with store(url, app) as opened:
+        opened.set_limit_sync(
+            key, number, by=_login() if by is None else by, why=why, until=ends, tenant=tenant
+        )
+    if json:
+        json_line({"key": key, "max": number, "tenant": tenant, "changed": True})
+    else:
+        say(f"{key} is {_words(number)} now{f' for tenant {tenant}' if tenant else ''}.")
+
+
+@limit.command("clear")
+def clear_limit(
+    key: Key, tenant: OfTenant = None, json: Json = False, url: Url = None, app: AppName = None
+) -> None:
+    """Take an override back; the declared number counts again. Exits with 1 if there was none.
+
+    headgate limit clear customer=42
+
+    --json prints one object: key, tenant, changed.
+    """
+    from headgate.cli.show import json_line, say
+
+    with store(url, app) as opened:
+        changed = opened.clear_limit_sync(key, tenant=tenant)
+    if json:
+        json_line({"key": key, "tenant": tenant, "changed": changed})
+    elif changed:
+        say(f"The override of {key} is gone; what is declared counts again.")
+    else:
+        fail(f"{key} has no override{f' for tenant {tenant}' if tenant else ''}; see `headgate limits`")
+    if not changed:
+        raise typer.Exit(FAILED)
+
+
+def _number(text: str) -> int | None:
+    if text.lower() in ("none", "null"):
+        return None
+    if not text.isdecimal():
+        raise ConfigError(f"MAX {text!r}: a whole number from 0 is needed, or none to lift the limit")
+    return int(text)
+
+
+def _words(number: int | None) -> str:
+    if number is None:
+        return "without a limit"
+    return "closed" if number == 0 else f"limited to {number:,}"
+
+
+def _login() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

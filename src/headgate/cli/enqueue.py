@@ -1,0 +1,134 @@
+"""`enqueue`: one job, its arguments checked by the app."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headgate.cli.exits import fail
+from headgate.cli.options import AppDir, Json, Target, Url
+from headgate.cli.store import find_app
+from headgate.errors import ConfigError, PayloadError
+
+if TYPE_CHECKING:
+    from headgate.handle import JobHandle
+
+
+def enqueue(
+    target: Target,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task's name.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ARGS", help="One JSON object, or name=value pairs with JSON values."),
+    ] = None,
+    priority: Annotated[int | None, typer.Option("--priority", help="0 (first) to 99.")] = None,
+    delay: Annotated[
+        str | None, typer.Option("--delay", metavar="TIME", help="Not before: 30, 5m, 2h, 1d.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="Not before a time with its zone.")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Whose job it is.")] = None,
+    unique: Annotated[
+        str | None,
+        typer.Option("--unique", metavar="KEY", help="One unfinished job with this key at a time."),
+    ] = None,
+    id: Annotated[str | None, typer.Option("--id", metavar="ID", help="An id of your own.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Another queue.")] = None,
+    wait: Annotated[
+        str | None, typer.Option("--wait", metavar="TIME", help="Wait so long for the result, and print it.")
+    ] = None,
+    json: Json = False,
+    url: Url = None,
+    app_dir: AppDir = ".",
+) -> None:
+    """Enqueue one job. Its arguments are checked by the app.
+
+    headgate enqueue myproject.jobs:app send '{"to": "ada@example.com"}'
+    headgate enqueue myproject.jobs:app send to=ada@example.com --delay 5m
+    headgate enqueue myproject.jobs:app report --unique nightly --wait 60
+
+    A value that is not JSON is text; a text that looks like JSON needs its
+    quotes: to='"42"'.
+
+    --json prints one object: id, created (false: an unfinished job with the
+    same unique key was there), state, and with --wait also result. Exits with 1
+    if the job that was waited for failed, or did not end in time.
+    """
+    from headgate.cli.times import duration, instant
+
+    app = find_app(url, target, app_dir)
+    found = app.tasks.get(task)
+    if found is None:
+        raise ConfigError(f"{target} has no task {task!r}; it has: {', '.join(sorted(app.tasks)) or 'none'}")
+    options = found.options(
+        priority=priority,
+        delay=None if delay is None else duration(delay, "--delay"),
+        at=None if at is None else instant(at, "--at"),
+        tenant=tenant,
+        unique=unique,
+        id=id,
+        queue=queue,
+    )
+    patience = None if wait is None else duration(wait, "--wait")
+    with app:
+        job = options.enqueue_sync(**_arguments(arguments or []))
+        if patience is None:
+            _say_job(job, json)
+        else:
+            _say_result(job, patience, json)
+
+
+def _arguments(given: list[str]) -> dict[str, Any]:
+    if len(given) == 1 and given[0].lstrip().startswith(("{", "[")):
+        return _object(given[0])
+    return dict(_pair(text) for text in given)
+
+
+def _object(text: str) -> dict[str, Any]:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise PayloadError(f"the arguments {text!r} are not a JSON object: {error}") from None
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    import msgspec
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise PayloadError(f"argument {text!r}: write name=value, or all arguments as one JSON object")
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.MsgspecError:
+        return name, value
+
+
+def _say_job(job: JobHandle[Any], json: bool) -> None:
+    from headgate.cli.show import json_line, say
+
+    state = job.status_sync()
+    if json:
+        json_line({"id": job.id, "created": job.created, "state": state})
+    elif job.created:
+        say(f"Job {job.id} is {state}.")
+    else:
+        say(f"Job {job.id} has this unique key already; it is {state}. Nothing was enqueued.")
+
+
+def _say_result(job: JobHandle[Any], wait: float, json: bool) -> None:
+    import msgspec
+
+    from headgate.cli.show import json_line, say
+
+    try:
+        result = job.result_sync(timeout=wait)
+    except TimeoutError as error:
+        fail(str(error))
+    if json:
+        json_line({"id": job.id, "created": job.created, "state": "succeeded", "result": result})
+    else:
+        say(msgspec.json.encode(result).decode())

@@ -1,0 +1,55 @@
+"""Exit codes, and how an error becomes one: scripts may rely on them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from headgate.errors import ConfigError, EngineError, HeadgateError, PayloadError
+
+DONE = 0
+FAILED = 1
+USAGE = 2
+UNAVAILABLE = 3
+
+EPILOG = """
+[bold]Exit codes[/bold]
+0  done
+1  what was asked for failed: no such job, wrong state, problems found
+2  the command is wrong: an unknown option, a bad value, no such task
+3  the store is unavailable: not there, locked, read-only, too new
+""".strip()
+
+
+def exit_code(error: HeadgateError) -> int:
+    """The exit code that says what kind of error it was."""
+    match error:
+        case ConfigError() | PayloadError():
+            return USAGE
+        case EngineError():
+            return UNAVAILABLE
+        case _:
+            return FAILED
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """One clean line on standard error, and out."""
+    from headgate.cli.show import errors, readable
+
+    console = errors()
+    console.print("headgate: ", style="bold red", end="")
+    console.print(readable(message), markup=False, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+class Program(TyperGroup):
+    """The root of all commands: what Headgate raises on purpose ends in one line, never in a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except HeadgateError as error:
+            fail(str(error), exit_code(error))

@@ -1,0 +1,52 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="The store. Without it: the app's, else HEADGATE_URL, else sqlite:///headgate.db.",
+        rich_help_panel="Store",
+    ),
+]
+AppName = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:APP", help="Use the store of this app.", rich_help_panel="Store"),
+]
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:APP", help="Where the app is, as in myproject.jobs:app.")
+]
+AppDir = Annotated[
+    str,
+    typer.Option("--app-dir", metavar="DIR", help="Where modules are looked for.", rich_help_panel="Store"),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON for programs instead of a table.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Jobs of this tenant.")]
+State = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help="scheduled, ready, waiting, running, succeeded, failed or cancelled; may be repeated.",
+    ),
+]
+Queue = Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Jobs of this queue.")]
+TaskName = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Jobs of this task.")]
+LimitKey = Annotated[
+    str | None,
+    typer.Option("--limit", metavar="KEY", help="Jobs that wait on this key, as in customer=42."),
+]
+
+
+def chosen(
+    state: list[str] | None, queue: str | None, task: str | None, tenant: str | None, limit: str | None
+) -> dict[str, Any]:
+    """The filter that was given, as `app.jobs()` takes it."""
+    given = {"state": state, "queue": queue, "task": task, "tenant": tenant, "limit": limit}
+    return {name: value for name, value in given.items() if value}

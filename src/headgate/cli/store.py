@@ -1,0 +1,52 @@
+"""From `--url`, `--app` and HEADGATE_URL to an open store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from headgate.errors import ConfigError, EngineUnavailable
+
+if TYPE_CHECKING:
+    from headgate.app import App
+
+
+@contextmanager
+def store(url: str | None, target: str | None = None, app_dir: str = ".") -> Generator[App]:
+    """A store that exists: commands that look and steer never create one."""
+    app = find_app(url, target, app_dir)
+    _must_exist(app.url)
+    with app:
+        yield app
+
+
+def find_app(url: str | None, target: str | None, app_dir: str = ".") -> App:
+    """The app that was named, or a bare one that is good for everything but its tasks."""
+    if target is None:
+        from headgate.app import App
+
+        return App(url)
+    from headgate.worker.load import load_app
+
+    app: App = load_app(target, app_dir=app_dir)
+    if url is not None:
+        app.redirect(url)
+    return app
+
+
+def _must_exist(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        raise ConfigError(f"{url} lives inside one process; there is nothing to see of it from another")
+    if parts.scheme == "sqlite":
+        from headgate.engine.open import sqlite_path
+
+        path = os.path.abspath(sqlite_path(parts, url))
+        if not os.path.isfile(path) or os.path.getsize(path) == 0:
+            raise EngineUnavailable(
+                f"no Headgate store at {path}; name another with --url or HEADGATE_URL, "
+                "or create this one with `headgate migrate`"
+            )

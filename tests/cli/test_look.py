@@ -1,0 +1,209 @@
+"""Looking: what people read and what programs read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Headgate
+
+JOB_FIELDS = [
+    "id",
+    "task",
+    "queue",
+    "state",
+    "args",
+    "tenant",
+    "priority",
+    "due",
+    "enqueued_at",
+    "started_at",
+    "ended_at",
+    "limits",
+    "waiting_on",
+    "worker",
+    "attempt",
+    "tries",
+    "retry",
+    "unique",
+    "metadata",
+    "cancel_requested",
+    "error",
+    "result",
+    "progress",
+    "attempts",
+]
+LIMIT_FIELDS = [
+    "name",
+    "key",
+    "tenant",
+    "kind",
+    "max",
+    "declared",
+    "override",
+    "held",
+    "waiting",
+    "per",
+    "burst",
+    "algorithm",
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("jobs", "No jobs."),
+        ("queues", "No queue has unfinished jobs"),
+        ("limits", "No limits are declared."),
+        ("workers", "No workers."),
+        ("audit", "No problems"),
+    ],
+)
+def test_an_empty_store_is_said_to_be_empty(store: Headgate, command: str, words: str) -> None:
+    outcome = store(command)
+    assert outcome.code == 0
+    assert words in outcome.out
+
+
+@pytest.mark.parametrize("command", ["jobs", "queues", "limits", "workers"])
+def test_an_empty_list_is_no_json_line_at_all(store: Headgate, command: str) -> None:
+    assert store(command, "--json").out == ""
+
+
+def test_jobs_lists_newest_first_with_what_matters(store: Headgate) -> None:
+    first, second = store.enqueue("send", "to=ada"), store.enqueue("send", "to=bob")
+    lines = store("jobs").out.splitlines()
+    assert second in lines[2]
+    assert "waits on customer=1" in lines[2]
+    assert first in lines[3]
+    assert "ready" in lines[3]
+
+
+def test_jobs_as_json_has_a_documented_shape(store: Headgate) -> None:
+    id = store.enqueue("send", "to=ada", "--tenant", "acme", "--priority", "7")
+    document = store("jobs", "--json").document
+    assert list(document) == JOB_FIELDS
+    assert document["id"] == id
+    assert (document["task"], document["queue"], document["state"]) == ("send", "email", "ready")
+    assert (document["args"], document["tenant"], document["priority"]) == ({"to": "ada"}, "acme", 7)
+    assert document["limits"] == ["customer=1"]
+    assert document["retry"] == {"attempts": 2, "delay": 60, "backoff": 2, "max_delay": 3600, "jitter": 0}
+
+
+@pytest.mark.parametrize(
+    ("filter", "count"),
+    [
+        ([], 4),
+        (["--state", "waiting"], 1),
+        (["--state", "waiting", "--state", "ready"], 4),
+        (["--queue", "email"], 3),
+        (["--task", "report"], 1),
+        (["--tenant", "acme"], 1),
+        (["--limit", "customer=1"], 1),
+        (["--limit", "customer=2"], 0),
+    ],
+)
+def test_jobs_are_filtered(store: Headgate, filter: list[str], count: int) -> None:
+    for words in (["send", "to=a"], ["send", "to=b"], ["send", "to=c", "--tenant", "acme"], ["report"]):
+        store.enqueue(*words)
+    assert store("jobs", *filter, "--count").out == f"{count}\n"
+    assert store("jobs", *filter, "--count", "--json").document == {"count": count}
+    assert len(store("jobs", *filter, "--json").documents) == count
+
+
+def test_jobs_come_in_pages(store: Headgate) -> None:
+    ids = [store.enqueue("send", "to=a") for _ in range(3)]
+    page = store("jobs", "-n", "2")
+    assert f"2 of 3 jobs; the next page: --after {ids[1]}" in page.out
+    rest = store("jobs", "-n", "2", "--after", ids[1], "--json").documents
+    assert [job["id"] for job in rest] == [ids[0]]
+
+
+def test_a_page_after_an_unknown_job_is_refused(store: Headgate) -> None:
+    assert store("jobs", "--after", "nobody").code == 1
+
+
+def test_an_unknown_state_is_a_usage_error(store: Headgate) -> None:
+    outcome = store("jobs", "--state", "asleep")
+    assert outcome.code == 2
+    assert "scheduled, ready, waiting" in outcome.err
+
+
+def test_job_shows_attempts_and_error(store: Headgate) -> None:
+    id = store.enqueue("fail")
+    store.work()
+    shown = store("job", id)
+    assert "failed" in shown.out
+    assert "ValueError: it is broken" in shown.out
+    (attempt,) = store("job", id, "--json").document["attempts"]
+    assert list(attempt) == ["number", "outcome", "started_at", "ended_at", "worker", "error"]
+    assert (attempt["number"], attempt["outcome"]) == (1, "failed")
+
+
+def test_job_shows_a_result(store: Headgate) -> None:
+    id = store.enqueue("send", "to=ada")
+    store.work()
+    assert '"sent to ada"' in store("job", id).out
+    document = store("job", id, "--json").document
+    assert list(document) == JOB_FIELDS
+    assert document["result"] == "sent to ada"
+
+
+@pytest.mark.parametrize("command", ["job", "explain"])
+def test_an_unknown_job_is_a_failure(store: Headgate, command: str) -> None:
+    outcome = store(command, "nobody")
+    assert outcome.code == 1
+    assert outcome.err == "headgate: there is no job 'nobody'; it may have been deleted, or never existed\n"
+
+
+def test_explain_says_why_a_job_waits(store: Headgate) -> None:
+    store.enqueue("send", "to=ada")
+    id = store.enqueue("send", "to=bob")
+    assert "waits on customer=1" in store("explain", id).out
+    document = store("explain", id, "--json").document
+    assert list(document) == ["id", "state", "sentence", "key", "tenant", "holders", "place", "earliest"]
+    assert (document["state"], document["key"], document["place"]) == ("waiting", "customer=1", 1)
+
+
+def test_queues_are_counted(store: Headgate) -> None:
+    store.enqueue("send", "to=ada")
+    store.enqueue("send", "to=bob")
+    store.enqueue("send", "to=eve", "--delay", "1h")
+    store("pause", "email")
+    assert "paused" in store("queues").out
+    assert store("queues", "--json").document == {
+        "name": "email", "paused": True, "scheduled": 1, "ready": 1, "waiting": 1, "running": 0,
+    }  # fmt: skip
+
+
+def test_limits_show_names_and_then_their_keys(store: Headgate) -> None:
+    store.enqueue("send", "to=ada")
+    store.enqueue("send", "to=bob")
+    documents: list[dict[str, Any]] = store("limits", "--json").documents
+    assert all(list(document) == LIMIT_FIELDS for document in documents)
+    assert {document["key"] for document in documents} >= {"api", "customer", "customer=1"}
+    (rate,) = [document for document in documents if document["key"] == "api"]
+    assert (rate["max"], rate["per"], rate["kind"]) == (1, 3600, "rate")
+    table = store("limits", "customer").out
+    assert "customer=1" in table
+    assert "api" not in table
+    assert "1 per 3600 s" in store("limits", "api").out
+
+
+def test_an_unknown_limit_is_a_failure(store: Headgate) -> None:
+    assert store("limits", "nobody").code == 1
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(store: Headgate) -> None:
+    id = store.enqueue("send", '{"to": "x"}', "--id", "a\x1b[31mb", "--tenant", "t\nt")
+    shown = store("jobs").out + store("job", id).out
+    assert "\x1b" not in shown
+    assert "a\\x1b[31mb" in shown
+    assert store("jobs", "--json").document["id"] == id
+
+
+def test_markup_in_names_is_shown_as_it_is(store: Headgate) -> None:
+    store.enqueue("send", "to=a", "--id", "[bold]x[/bold]")
+    assert "[bold]x[/bold]" in store("jobs").out
+    assert "[bold]x[/bold]" in store("explain", "[bold]x[/bold]").out

@@ -1,0 +1,107 @@
+"""Cancel, restart, expedite, delete: by ids, by filters, and with what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Headgate
+
+
+def states(store: Headgate) -> dict[str, str]:
+    return {job["id"]: job["state"] for job in store("jobs", "--json").documents}
+
+
+def test_a_job_goes_through_all_verbs(store: Headgate) -> None:
+    id = store.enqueue("send", "to=ada", "--delay", "1h")
+    assert store("expedite", id).out == "1 job expedited.\n"
+    assert store("cancel", id).out == "1 job cancelled.\n"
+    assert store("restart", id).out == "1 job restarted.\n"
+    store.work()
+    assert store("delete", id).out == "1 job deleted.\n"
+    assert states(store) == {}
+
+
+@pytest.mark.parametrize("verb", ["restart", "expedite", "delete"])
+def test_the_wrong_state_is_refused_by_name(store: Headgate, verb: str) -> None:
+    id = store.enqueue("send", "to=ada")
+    outcome = store(verb, id)
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"headgate: cannot {verb} job '{id}': it is ready, not ")
+    assert states(store) == {id: "ready"}
+
+
+def test_one_refusal_does_not_stop_the_others(store: Headgate) -> None:
+    id = store.enqueue("send", "to=ada")
+    outcome = store("cancel", "nobody", id)
+    assert outcome.code == 1
+    assert "no job 'nobody'" in outcome.err
+    assert outcome.out == "1 job cancelled.\n"
+    assert states(store) == {id: "cancelled"}
+
+
+def test_the_json_report_has_a_documented_shape(store: Headgate) -> None:
+    id = store.enqueue("send", "to=ada")
+    outcome = store("cancel", "nobody", id, "--json")
+    assert outcome.code == 1
+    report = outcome.document
+    assert (report["verb"], report["done"]) == ("cancel", 1)
+    (refused,) = report["refused"]
+    assert (refused["id"], refused["state"]) == ("nobody", None)
+    assert "there is no job" in refused["error"]
+
+
+def test_ids_can_come_from_a_pipe(store: Headgate) -> None:
+    ids = [store.enqueue("send", "to=a") for _ in range(3)]
+    outcome = store("cancel", "-", input="\n".join(ids[:2]) + "\n")
+    assert outcome.out == "2 jobs cancelled.\n"
+    assert states(store)[ids[2]] == "ready"
+
+
+def test_a_filter_takes_what_matches_and_fits(store: Headgate) -> None:
+    keep = store.enqueue("report")
+    for _ in range(3):
+        store.enqueue("send", "to=a")
+    assert store("cancel", "--queue", "email", "--dry-run").out == "3 jobs would be cancelled.\n"
+    assert store("cancel", "--queue", "email", "--dry-run", "--json").document == {
+        "verb": "cancel",
+        "matching": 3,
+    }
+    assert store("cancel", "--queue", "email", "--state", "waiting").out == "2 jobs cancelled.\n"
+    assert store("cancel", "--queue", "email").out == "1 job cancelled.\n"
+    assert store("cancel", "--queue", "email").out == "0 jobs cancelled.\n"
+    assert store("delete", "--state", "cancelled").out == "3 jobs deleted.\n"
+    assert list(states(store)) == [keep]
+
+
+def test_a_filter_by_key_takes_those_that_wait_on_it(store: Headgate) -> None:
+    store.enqueue("send", "to=a", "customer=1")
+    store.enqueue("send", "to=b", "customer=1")
+    store.enqueue("send", "to=c", "customer=2")
+    assert store("cancel", "--limit", "customer=1").out == "1 job cancelled.\n"
+
+
+def test_more_jobs_than_one_batch_are_taken(store: Headgate) -> None:
+    from headgate.testing import use_store
+    from tests.cli.shop import app, send
+
+    with use_store(app, store.url):
+        app.enqueue_many_sync(send.job("a", customer=n) for n in range(1100))
+    assert store("cancel", "--task", "send").out == "1,100 jobs cancelled.\n"
+    assert store("delete", "--task", "send").out == "1,100 jobs deleted.\n"
+
+
+def test_a_filter_by_states_that_never_fit_is_a_usage_error(store: Headgate) -> None:
+    outcome = store("cancel", "--state", "failed")
+    assert outcome.code == 2
+    assert "they must be scheduled, ready, waiting or running" in outcome.err
+
+
+def test_an_unknown_state_is_a_usage_error(store: Headgate) -> None:
+    assert store("cancel", "--state", "asleep").code == 2
+
+
+@pytest.mark.parametrize("words", [[], ["x", "--queue", "email"]])
+def test_either_ids_or_a_filter_is_needed(store: Headgate, words: list[str]) -> None:
+    outcome = store("delete", *words)
+    assert outcome.code == 2
+    assert "either ids or a filter" in outcome.err

@@ -1,0 +1,125 @@
+"""Another process is in the way: operations wait their turn, and give up only past the busy timeout."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from headgate.clock import SECOND
+from headgate.engine.contract import Filter, Limit, Settings, Worker
+from headgate.engine.sqlite import SqliteEngine
+from headgate.errors import EngineUnavailable
+from headgate.job import JobState, NewJob
+from headgate.keys import Key, Use
+from tests.processes.child import Child
+from tests.sqlite.conftest import OpenEngine
+
+HOLD = """
+import apsw
+connection = apsw.Connection(sys.argv[1])
+connection.set_busy_timeout(10_000)
+while True:
+    seconds = hear()
+    connection.execute("BEGIN IMMEDIATE")
+    say("held")
+    if seconds is None:
+        hear()
+    else:
+        time.sleep(seconds)
+    connection.execute("ROLLBACK")
+    say("let go")
+"""
+IMPATIENT = Settings(busy_timeout=SECOND // 5)
+
+
+def job(id: str) -> NewJob:
+    return NewJob(id=id, task="t")
+
+
+async def hold(child: Child, seconds: float | None) -> None:
+    """The other process takes the write lock."""
+    child.tell(seconds)
+    assert await asyncio.to_thread(child.hear) == "held"
+
+
+async def test_operations_wait_for_another_process_and_succeed(engine: SqliteEngine, path: Path):
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.register(Worker("w", frozenset({"t"})))
+    with Child(HOLD, path) as other:
+        await hold(other, 1.5)
+        began = time.monotonic()
+        uses = (Use(Key("A").ident),)
+        await asyncio.gather(*(engine.enqueue([NewJob(id=f"j{n}", task="t", uses=uses)]) for n in range(20)))
+        assert time.monotonic() - began >= 1
+        assert len((await engine.exchange("w", [], 20)).attempts) == 1
+
+
+async def test_reading_does_not_wait_for_a_process_that_writes(engine: SqliteEngine, path: Path):
+    await engine.enqueue([job("j")])
+    with Child(HOLD, path) as other:
+        await hold(other, None)
+        assert await engine.states(["j"]) == [JobState.READY]
+        assert await engine.count(Filter()) == 1
+        assert (await engine.sweep()).due == 0, "a sweep that finds nothing needs no lock either"
+        other.tell("go")
+        other.hear()
+
+
+async def test_past_the_busy_timeout_nothing_is_half_done_and_the_next_one_works(
+    open_engine: OpenEngine, path: Path
+):
+    engine = await open_engine(IMPATIENT)
+    with Child(HOLD, path) as other:
+        await hold(other, None)
+        with pytest.raises(EngineUnavailable, match="busy timeout"):
+            await engine.enqueue([job("a"), job("b")])
+        other.tell("go")
+        assert await asyncio.to_thread(other.hear) == "let go"
+        assert await engine.states(["a", "b"]) == [None, None]
+        await engine.enqueue([job("a"), job("b")])
+        assert await engine.states(["a", "b"]) == [JobState.READY] * 2
+
+
+async def test_a_group_gives_up_together_and_not_one_timeout_after_another(
+    open_engine: OpenEngine, path: Path
+):
+    engine = await open_engine(IMPATIENT)
+    with Child(HOLD, path) as other:
+        await hold(other, None)
+        began = time.monotonic()
+        results = await asyncio.gather(
+            *(engine.enqueue([job(f"j{n}")]) for n in range(50)), return_exceptions=True
+        )
+        took = time.monotonic() - began
+        other.tell("go")
+        other.hear()
+    assert all(isinstance(result, EngineUnavailable) for result in results)
+    assert len({id(result) for result in results}) == 50, "each caller has an exception of its own"
+    assert took < 10 * 0.2
+    assert await engine.count(Filter()) == 0
+
+
+async def test_opening_waits_for_nobody_once_the_file_is_there(engine: SqliteEngine, path: Path):
+    await engine.enqueue([job("j")])
+    with Child(HOLD, path) as other:
+        await hold(other, None)
+        second = SqliteEngine(path, IMPATIENT)
+        await second.open()
+        assert await second.states(["j"]) == [JobState.READY]
+        await second.close()
+        other.tell("go")
+        other.hear()
+
+
+async def test_a_process_that_dies_in_its_transaction_blocks_nobody(engine: SqliteEngine, path: Path):
+    with Child(HOLD, path) as other:
+        await hold(other, None)
+        enqueueing = asyncio.ensure_future(engine.enqueue([job("j")]))
+        done, _ = await asyncio.wait([enqueueing], timeout=0.1)
+        assert not done
+        other.kill()
+        await asyncio.wait_for(enqueueing, 5)
+    assert await engine.states(["j"]) == [JobState.READY]

@@ -1,0 +1,138 @@
+"""Every statement finds its rows through an index; what may scan or sort is named here, with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import apsw
+import pytest
+
+from headgate.engine.sqlite import statements
+from headgate.engine.sqlite.connection import Connection, connect
+from headgate.engine.sqlite.migrate import migrate
+from headgate.engine.sqlite.statements import names, sql
+
+FOR_PEOPLE = {
+    "adopt": "a new cap on a task or queue counts everything that runs",
+    "all_holders": "the audit reads everything",
+    "count": "a filter may match anything",
+    "find": "a filter may match anything",
+    "held_counts": "the table of limits",
+    "queue_counts": "the table of queues",
+    "unfinished": "the audit reads everything",
+    "waiting_counts": "the table of limits",
+}
+"""Looked at, never in the way of a job: these may scan."""
+
+FIRST_ENTRY = {
+    "any_aside": "stops at the first entry of jobs_aside",
+    "aside_tasks": "begins at the first entry of jobs_aside, then goes on in index steps",
+}
+"""A scan of a partial index that ends with its first row."""
+
+FEW = {
+    "holders_of": "for people: the holders of one key",
+    "lapsed": "the workers that have lapsed at this instant",
+    "old_starts": "looks at a bounded number of starts",
+    "running_of": "what one worker runs",
+}
+"""What is sorted here is small by its nature."""
+
+SMALL_TABLES = {"computed", "limits", "overrides", "paused", "timers", "workers"}
+"""Tables with a row per limit, queue or worker, or (timers) scanned by the audit alone."""
+
+JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|meters|starts|h|j|n|o)\b")
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[Connection]:
+    """A migrated file, never analysed: the planner has no statistics, as in production."""
+    connection = connect(str(tmp_path / "jobs.db"), "NORMAL", 0)
+    migrate(connection, "jobs.db", 0)
+    yield connection
+    connection.close()
+
+
+def plan(connection: Connection, name: str) -> list[str]:
+    """The steps of a statement's plan."""
+    text = f"EXPLAIN QUERY PLAN {sql(name)}"
+    numbered = [int(number) for number in re.findall(r"\?(\d+)", text)]
+    count = max(numbered) if numbered else text.count("?")
+    return [row[3] for row in connection.execute(text, (None,) * count)]
+
+
+def header(name: str) -> str:
+    """The comment that a statement begins with."""
+    text = (resources.files(statements) / f"{name}.sql").read_text("utf-8")
+    return " ".join(line[2:].strip() for line in text.splitlines() if line.startswith("--"))
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - set(FOR_PEOPLE)))
+def test_no_statement_of_the_hot_path_scans_what_grows(name: str, connection: Connection):
+    scans = [step for step in plan(connection, name) if JOBS_AND_HOLDERS.match(step)]
+    if name in FIRST_ENTRY:
+        assert scans == ["SCAN jobs USING COVERING INDEX jobs_aside"]
+        assert "LIMIT 1" in sql(name)
+    elif name == "old_starts":
+        assert scans == ["SCAN starts USING INDEX starts_at"]
+        assert "LIMIT ?1" in sql(name)
+    else:
+        assert scans == []
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - set(FOR_PEOPLE)))
+def test_no_statement_of_the_hot_path_scans_a_table_without_being_allowed_to(
+    name: str, connection: Connection
+):
+    scanned = {match[1] for step in plan(connection, name) if (match := re.match(r"SCAN (\w+)$", step))}
+    # Recursive steps read their own short queue; r and k are JSON parameters.
+    assert scanned - {"k", "q", "r", "t", "json_each", "CONSTANT"} <= SMALL_TABLES
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - set(FOR_PEOPLE) - set(FEW)))
+def test_no_statement_of_the_hot_path_sorts(name: str, connection: Connection):
+    assert [step for step in plan(connection, name) if "TEMP B-TREE" in step] == []
+
+
+@pytest.mark.parametrize("name", [name for name in names() if "Reads:" in header(name)])
+def test_a_statement_reads_through_the_indexes_that_its_header_names(name: str, connection: Connection):
+    steps = " ; ".join(plan(connection, name))
+    promised = re.findall(
+        r"\b(?:jobs|holders|meters|starts|timers|workers)_\w+", header(name).partition("Reads:")[2]
+    )
+    for index in promised:
+        assert re.search(rf"INDEX {index}\b", steps), f"{name} does not use {index}: {steps}"
+    if "by primary key" in header(name):
+        assert "USING PRIMARY KEY" in steps
+    if "by rowid" in header(name):
+        assert "INTEGER PRIMARY KEY" in steps
+    if "unique index on id" in header(name):
+        assert "sqlite_autoindex_jobs_1" in steps
+
+
+@pytest.mark.parametrize("name", [name for name in names() if "Writes: jobs by rowid" in header(name)])
+def test_a_statement_that_writes_jobs_finds_them_by_number(name: str, connection: Connection):
+    steps = plan(connection, name)
+    assert any(re.match(r"SEARCH jobs USING INTEGER PRIMARY KEY", step) for step in steps), steps
+
+
+def test_every_exception_in_this_file_is_still_a_statement():
+    assert {*FOR_PEOPLE, *FIRST_ENTRY, *FEW} <= set(names())
+
+
+def test_every_partial_index_is_used_by_some_statement(connection: Connection):
+    indexes = [
+        name
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+        )
+    ]
+    plans = " ; ".join(step for name in names() for step in plan(connection, name))
+    assert [index for index in indexes if index not in plans] == []
+
+
+def test_the_library_is_one_that_keeps_files_whole():
+    assert tuple(map(int, apsw.sqlite_lib_version().split("."))) >= (3, 51, 3)
