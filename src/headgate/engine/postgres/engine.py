@@ -192,7 +192,7 @@ class PostgresEngine(Engine):
         queues = None if worker.queues is None else put_all(worker.queues)
         row = await self._call(
             "register", put(worker.id), put_all(sorted(worker.tasks)), queues, worker.lease, put(worker.host), worker.pid,
-            worker.concurrency, self._now(now),
+            worker.concurrency, self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id,
         )  # fmt: skip
         return row[0]
 
@@ -233,6 +233,7 @@ class PostgresEngine(Engine):
             next_due=row["next_due"],
             more=row["more"],
             now=row["at"],
+            set_aside=tuple(got_all(row["set_aside"])),
         )
 
     async def sweep(self, *, now: int | None = None) -> Swept:

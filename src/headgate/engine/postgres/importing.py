@@ -50,7 +50,10 @@ class Import:
         last: bool,
     ) -> tuple[list[ImportResult], list[str]]:
         shown = await self.connection.fetch(
-            f"SELECT * FROM {quoted(self.schema)}._import_begin($1, $2)", to_json([_record(r) for r in wave]), self.now
+            f"SELECT * FROM {quoted(self.schema)}._import_begin($1, $2, $3)",
+            to_json([_record(r) for r in wave]),
+            declared(limits),
+            self.now,
         )
         rows = sorted(shown, key=lambda row: row["n"])
         verdicts = [self._decide(record, row, book, limits) for record, row in zip(wave, rows, strict=True)]
@@ -83,7 +86,7 @@ class Import:
         if isinstance(taken, str) or taken.state.ended:
             return taken
         if row["rival"] is not None and (existing is None or existing.state.ended):
-            return f"job {got(row['rival'])!r} with unique key {record.job.unique!r} is {row['rival_state']}"
+            return f"job {got(row['rival'])!r} with unique key {got(row['rival_key'])!r} is {row['rival_state']}"
         return taken
 
 
@@ -110,10 +113,10 @@ def _waves(records: Sequence[ImportedJob]) -> list[list[ImportedJob]]:
 def _record(record: ImportedJob) -> dict[str, Any]:
     job = record.job
     return {
-        "id": put(job.id), "task": put(job.task), "queue": put(job.queue), "args": job.args, "tenant": put(job.tenant),
+        "id": put(job.id), "task": put(job.task), "queue": put(job.queue), "args": put(job.args), "tenant": put(job.tenant),
         "priority": job.priority, "keys": [put_key(use.key) for use in job.uses] or None,
         "units": [use.units for use in job.uses] or None, "retry": write_retry(job.retry), "timeout": job.timeout,
-        "unique_key": put(job.unique), "metadata": job.metadata, "retention": job.retention,
+        "unique_key": put(job.unique), "metadata": put(job.metadata), "retention": job.retention,
         "enqueued_at": record.enqueued_at,
     }  # fmt: skip
 

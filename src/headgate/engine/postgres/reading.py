@@ -117,7 +117,7 @@ class Reader:
         book, at = await self.book(now)
         key = shown.waiting_on
         stored = key and put_key(key)
-        ((holders, before, full_at, starts, paused),) = await self._rows(
+        ((holders, before, full_at, starts, paused, offered),) = await self._rows(
             "facts", stored, put(shown.queue), shown.priority, shown.due, seq
         )
         live = [status.worker for status in await self.workers() if status.lease_until > at]
@@ -126,6 +126,7 @@ class Reader:
             job=shown,
             limit=None if key is None else await self._status(book, key),
             holders=() if key is None else tuple(map(_holder, _decode(holders))),
+            offered=offered,
             place=None if key is None else before + 1,
             earliest=None if key is None else _earliest(book, key, units, full_at, _decode(starts), at),
             paused=paused,

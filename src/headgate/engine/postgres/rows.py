@@ -61,11 +61,11 @@ def job(row: Sequence[Any]) -> Job:
         progress, past,
     ) = row  # fmt: skip
     return Job(
-        id=got(id), task=got(task), queue=got(queue), args=args, tenant=got(tenant), priority=priority, state=STATES[state],
+        id=got(id), task=got(task), queue=got(queue), args=got(args), tenant=got(tenant), priority=priority, state=STATES[state],
         due=due, enqueued_at=enqueued_at, uses=uses(keys, units), retry=_read_retry(retry), timeout=timeout,
-        unique=got(unique), metadata=metadata, retention=retention, waiting_on=waiting_on and got_key(waiting_on),
+        unique=got(unique), metadata=got(metadata), retention=retention, waiting_on=waiting_on and got_key(waiting_on),
         attempt=attempt, tries=tries, worker=got(worker), started_at=started_at, ended_at=ended_at,
-        cancel_requested=cancel_requested, error=got(error), result=result, progress=progress, history=history(past),
+        cancel_requested=cancel_requested, error=got(error), result=got(result), progress=got(progress), history=history(past),
     )  # fmt: skip
 
 
@@ -83,8 +83,8 @@ def attempts(row: Any) -> tuple[Attempt, ...]:
     now = row["at"]
     return tuple(
         Attempt(
-            got(id), number, got(task), got(queue), args, got(tenant), priority, tries, _read_retry(retry), timeout,
-            metadata, enqueued, now, progress,
+            got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, _read_retry(retry), timeout,
+            got(metadata), enqueued, now, got(progress),
         )
         for id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued, progress in zip(
             *columns, strict=True
@@ -107,7 +107,7 @@ def enqueued(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
         [put(each.id) for each in jobs],
         [put(each.task) for each in jobs],
         [put(each.queue) for each in jobs],
-        [each.args for each in jobs],
+        [put(each.args) for each in jobs],
         [put(each.tenant) for each in jobs],
         [each.priority for each in jobs],
         [each.delay for each in jobs],
@@ -116,7 +116,7 @@ def enqueued(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
         [each.timeout for each in jobs],
         [put(each.unique) for each in jobs],
         [each.on_conflict for each in jobs],
-        [each.metadata for each in jobs],
+        [put(each.metadata) for each in jobs],
         [each.retention for each in jobs],
         use_jobs,
         use_keys,
@@ -181,7 +181,7 @@ class Reports:
 def _said(report: Report) -> tuple[str, str | None, int | None]:
     match report:
         case Succeeded():
-            return "s", report.result, None
+            return "s", put(report.result), None
         case Failed():
             return "f", put_error(report.error), report.retry_in
         case Snoozed():
@@ -191,4 +191,4 @@ def _said(report: Report) -> tuple[str, str | None, int | None]:
         case Released():
             return "r", None, None
         case Progress():
-            return "p", report.value, None
+            return "p", put(report.value), None

@@ -1,23 +1,24 @@
 -- How the verbs lock, so that no two of them can wait for each other in a circle.
 --
---   1  workers    the claiming worker FOR KEY SHARE; lapsed or retiring ones FOR UPDATE
---   2  ticks      one row
+--   1  rules      one advisory lock: shared by whoever decides on keys or moves jobs, exclusive for whoever changes numbers.
+--                 Nobody waits long for it: its holders wait for each other's rows only, never for a caller's transaction.
+--   2  workers    the claiming worker FOR KEY SHARE; lapsed, retiring or returning ones FOR UPDATE. Ticks: one row
 --   3  jobs       rows that a verb was asked about, in the order of `seq`, waiting if need be;
 --                 rows that it finds by itself (ready, due, expired) with SKIP LOCKED, which never waits.
 --                 New rows are inserted in the order of (tenant, unique key, id).
---   4  rules      one advisory lock: shared by whoever decides on keys, exclusive for whoever changes numbers
---   5  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
---   6  jobs again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
+--   4  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
+--   5  jobs again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
 --                 locked is noted in `rechecks`: the next sweep looks at its key again, whatever the other one did.
---   7  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
---   8  listeners  one row, last
+--   6  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
+--   7  listeners  one row, last
 --
--- A verb waits only in 1 to 5 and 8, in this order, and within each in one global order: a circle is impossible. Holders,
+-- A verb waits only in 1 to 4 and 7, in this order, and within each in one global order: a circle is impossible. Holders,
 -- meters, starts, timers and rechecks are written by whoever holds the row of their key; limits, overrides and computed
 -- numbers by whoever holds the rules.
 --
--- Enqueue takes none of 4 to 8 unless it replaces a limited job or declares a limit: it inserts limited jobs as `fresh`,
--- so that it can ride in a caller's transaction. Whoever meets a fresh job first (a claim, a sweep) lets it arrive by
+-- Enqueue takes only 3, unless it replaces a job or declares a limit: it inserts limited jobs as `fresh`, so that it can
+-- ride in a caller's transaction. (Where it replaces a limited job there, it locks no key either, but notes the
+-- keys in `rechecks`: the next sweep passes on what the replaced job was promised.) Whoever meets a fresh job first (a claim, a sweep) lets it arrive by
 -- the full rule. A ready job cannot be forgotten, so no wake-up can be lost by that.
 --
 -- Names with a leading underscore are internal. They expect their callers to hold the locks.
@@ -39,14 +40,14 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT substr(p_key, strpos(p_key, ':') + 1 + substr(p_key, 2, strpos(p_key, ':') - 2)::integer)
 $$;
 
--- Hold the rules while deciding on keys, or change them (lock 4).
+-- Hold the rules while deciding, or change them (lock 1).
 CREATE OR REPLACE FUNCTION headgate._hold_rules() RETURNS void
 LANGUAGE sql VOLATILE AS $$ SELECT pg_advisory_xact_lock_shared(1212629332, {lock}) $$;
 
 CREATE OR REPLACE FUNCTION headgate._change_rules() RETURNS void
 LANGUAGE sql VOLATILE AS $$ SELECT pg_advisory_xact_lock(1212629332, {lock}) $$;
 
--- Lock keys (5), making their rows where missing. The rules must be held already.
+-- Lock keys (4), making their rows where missing.
 -- DO UPDATE … WHERE false locks the row that is there and writes nothing.
 CREATE OR REPLACE FUNCTION headgate._lock_keys(p_keys text[]) RETURNS void
 LANGUAGE sql VOLATILE AS $$
@@ -56,7 +57,7 @@ LANGUAGE sql VOLATILE AS $$
     ON CONFLICT (key) DO UPDATE SET key = excluded.key WHERE false
 $$;
 
--- Lock further keys without waiting (7); false if one of them cannot be had now.
+-- Lock further keys without waiting (6); false if one of them cannot be had now.
 CREATE OR REPLACE FUNCTION headgate._try_keys(p_keys text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

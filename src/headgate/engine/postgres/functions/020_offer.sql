@@ -1,7 +1,7 @@
 -- Rule 5: the room of touched keys is offered to their waiters, in order, per queue. Returns how many became ready.
 -- p_touched   keys that may have gained room or lost an offer; the caller holds their rows
 -- p_ttl       how long an offered job may keep its reservations unclaimed
--- Locks: waiters (6), SKIP LOCKED.   Reads: jobs_waiting, jobs_offered: one step per queue, however many wait.
+-- Locks: waiters (5), SKIP LOCKED.   Reads: jobs_waiting, jobs_offered: one step per queue, however many wait.
 CREATE OR REPLACE FUNCTION headgate._offer(p_touched text[], p_now bigint, p_ttl bigint) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -58,8 +58,7 @@ BEGIN
           AND (SELECT count(*) FROM unnest(v_seqs) AS s (seq) JOIN headgate.jobs j ON j.seq = s.seq
                WHERE j.offered_by = r.key AND j.queue = r.queue) < least(r.room, 1000)
           AND EXISTS (SELECT 1 FROM headgate.jobs j
-                      WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue)
-        ON CONFLICT DO NOTHING;
+                      WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue);
     END IF;
 
     -- A rate key keeps one timer: when the first of its queues' heads will find its tokens.

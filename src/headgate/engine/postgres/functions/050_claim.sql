@@ -4,13 +4,15 @@
 -- Returns the started jobs in order and the touched keys.
 -- Reads: jobs by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
 CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_known text[], p_worker text, p_now bigint, p_patience integer,
-                                           OUT started bigint[], OUT touched text[])
+                                           OUT started bigint[], OUT touched text[], OUT unknown text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     c_unlimited CONSTANT bigint := 1152921504606846976;
     v_keys  text[];
     v_free  bigint[];
     v_spent bigint[];
+    v_sliced boolean[];
+    v_lines text[] := '{}';    -- (rate key, queue) where somebody was parked in this walk
     r       record;
     k       text;
     p       integer;
@@ -25,37 +27,49 @@ DECLARE
 BEGIN
     started := '{}';
     touched := '{}';
-    SELECT array_agg(f.key ORDER BY f.n), array_agg(f.free ORDER BY f.n), array_agg(0 ORDER BY f.n)
-    INTO v_keys, v_free, v_spent
+    unknown := '{}';
+    SELECT array_agg(f.key ORDER BY f.n), array_agg(f.free ORDER BY f.n), array_agg(0 ORDER BY f.n),
+           array_agg(f.key LIKE 'r%' OR f.number IS NULL OR f.number > 1000 ORDER BY f.n)
+    INTO v_keys, v_free, v_spent, v_sliced
     FROM headgate._free(headgate._keys_of(p_seqs), p_now) AS f;
 
     FOR r IN
-        SELECT j.seq, j.task = ANY (p_known) AS known, j.offered_by, j.refusals, u.keys, u.units,
+        SELECT j.seq, j.task, j.queue, j.task = ANY (p_known) AS known, j.offered_by, j.refusals, u.keys, u.units,
                (SELECT array_agg(array_position(v_keys, x.key) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS at,
+               (SELECT array_agg(x.key LIKE 'r%' AND x.key IS DISTINCT FROM j.offered_by AND EXISTS (
+                    SELECT 1 FROM headgate.jobs w WHERE w.state = 'waiting' AND w.waiting_on = x.key AND w.queue = j.queue) ORDER BY x.n)
+                FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS lined,
                CASE WHEN j.refusals IS NULL THEN '{}'
                     ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own
         FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq,
              headgate._uses(j.task, j.queue, j.use_keys, j.use_units) AS u
         ORDER BY s.n
     LOOP
-        IF r.offered_by IS NOT NULL THEN
-            touched := touched || r.offered_by;
-        END IF;
         refused := 0;
         kept := '{}';
         IF NOT r.known THEN
             aside_seq := aside_seq || r.seq;
+            IF r.task <> ALL (unknown) THEN
+                unknown := unknown || r.task;
+            END IF;
         ELSE
             FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
-                IF v_free[r.at[i]] < r.units[i]
-                   AND NOT (v_free[r.at[i]] + 1 >= r.units[i] AND r.keys[i] = ANY (r.own)) THEN
+                -- Others stand in line for tokens: one that needs many would starve if each passer-by took the next.
+                IF r.lined[i]
+                   OR (cardinality(v_lines) > 0 AND r.keys[i] IS DISTINCT FROM r.offered_by AND (r.keys[i] || ' ' || r.queue) = ANY (v_lines))
+                   OR (v_free[r.at[i]] < r.units[i]
+                       AND NOT (v_free[r.at[i]] + 1 >= r.units[i] AND r.keys[i] = ANY (r.own))) THEN
                     refused := i;
                     EXIT;
                 END IF;
             END LOOP;
             IF refused = 0 THEN
                 started := started || r.seq;
+                -- An offer that was used leaves room as it was: only slices and rates need another look.
+                IF r.offered_by IS NOT NULL AND coalesce(v_sliced[array_position(v_keys, r.offered_by)], true) THEN
+                    touched := touched || r.offered_by;
+                END IF;
                 FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
                     p := r.at[i];
                     IF r.keys[i] LIKE 'r%' THEN
@@ -91,11 +105,15 @@ BEGIN
             END LOOP;
             IF r.keys[refused] LIKE 'r%' THEN
                 touched := touched || r.keys[refused];
+                v_lines := v_lines || (r.keys[refused] || ' ' || r.queue);
             END IF;
             park_seq := park_seq || r.seq;
             park_key := park_key || r.keys[refused];
             park_units := park_units || r.units[refused];
             park_count := park_count || v_count;
+        END IF;
+        IF r.offered_by IS NOT NULL THEN
+            touched := touched || r.offered_by;
         END IF;
         FOREACH k IN ARRAY r.own LOOP
             IF NOT k = ANY (kept) THEN

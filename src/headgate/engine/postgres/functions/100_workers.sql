@@ -1,12 +1,19 @@
 -- Workers and their leases.
 
--- Begin (or begin anew) a worker's lease; returns now.   Locks: workers (1).
+-- Begin a worker's lease; returns now. What the same id ran before is lost.
+-- Locks: rules (1), workers (2), its jobs in order (3), their keys (4), waiters (5).
 CREATE OR REPLACE FUNCTION headgate.register(p_id text, p_tasks text[], p_queues text[], p_lease bigint, p_host text, p_pid bigint,
-                                             p_concurrency integer, p_now bigint) RETURNS bigint
-LANGUAGE plpgsql VOLATILE AS $$
+                                             p_concurrency integer, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_now bigint := headgate._now(p_now);
 BEGIN
+    PERFORM headgate._hold_rules();
+    PERFORM 1 FROM headgate.workers w WHERE w.id = p_id FOR UPDATE;
+    IF FOUND THEN
+        PERFORM headgate._end_all(p_id, 'l', 'the worker''s lease lapsed while it ran this job', v_now, p_ttl, p_keep, p_by);
+    END IF;
     INSERT INTO headgate.workers (id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until)
     VALUES (p_id, p_tasks, p_queues, p_lease, p_host, p_pid, p_concurrency, v_now, v_now + p_lease)
     ON CONFLICT (id) DO UPDATE
@@ -16,7 +23,7 @@ BEGIN
 END $$;
 
 -- Renew a lease; returns now and the jobs for which a cancel was asked, or nothing if the lease has lapsed.
--- Locks: workers (1).   Reads: jobs_cancelling.
+-- Locks: workers (2).   Reads: jobs_cancelling.
 CREATE OR REPLACE FUNCTION headgate.heartbeat(p_id text, p_now bigint, OUT beat_at bigint, OUT cancelling text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -35,28 +42,35 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- End a lease; attempts still running under it are released, uncounted. Returns whether anything became ready or ended.
--- Locks: workers (1), its jobs in order (3), rules (4), keys (5).
+-- Locks: rules (1), workers (2), its jobs in order (3), their keys (4), waiters (5).
 CREATE OR REPLACE FUNCTION headgate.retire(p_id text, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    v_now  bigint := headgate._now(p_now);
-    v_seqs bigint[];
+    v_any boolean;
 BEGIN
+    PERFORM headgate._hold_rules();
     PERFORM 1 FROM headgate.workers w WHERE w.id = p_id FOR UPDATE;
-    SELECT array_agg(l.seq) INTO v_seqs FROM (
-        SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.seq FOR UPDATE) AS l;
-    IF v_seqs IS NOT NULL THEN
-        PERFORM headgate._hold_rules();
-        PERFORM headgate._lock_keys(headgate._keys_of(v_seqs));
-        PERFORM headgate._offer(headgate._end_each(
-            v_seqs, array_fill('r'::text, ARRAY[cardinality(v_seqs)]), array_fill(NULL::text, ARRAY[cardinality(v_seqs)]),
-            array_fill(NULL::bigint, ARRAY[cardinality(v_seqs)]), v_now, p_keep), v_now, p_ttl);
-    END IF;
+    v_any := headgate._end_all(p_id, 'r', NULL, headgate._now(p_now), p_ttl, p_keep, p_by);
     DELETE FROM headgate.workers w WHERE w.id = p_id;
-    IF v_seqs IS NOT NULL THEN
-        PERFORM headgate.wake(true, true, p_by);
+    RETURN v_any;
+END $$;
+
+-- All attempts of a worker end the same way; returns whether there were any. The caller holds the worker's row.
+CREATE OR REPLACE FUNCTION headgate._end_all(p_id text, p_kind text, p_text text, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_seqs bigint[] := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.seq FOR UPDATE);
+    v_size integer[] := ARRAY[cardinality(v_seqs)];
+BEGIN
+    IF cardinality(v_seqs) = 0 THEN
+        RETURN false;
     END IF;
-    RETURN v_seqs IS NOT NULL;
+    PERFORM headgate._lock_keys(headgate._keys_of(v_seqs));
+    PERFORM headgate._offer(headgate._end_each(
+        v_seqs, array_fill(p_kind, v_size), array_fill(p_text, v_size), array_fill(NULL::bigint, v_size), p_now, p_keep), p_now, p_ttl);
+    PERFORM headgate.wake(true, true, p_by);
+    RETURN true;
 END $$;
 
 -- Attempts end one after the other, each giving back and arriving anew before the next; returns the touched keys.

@@ -4,13 +4,13 @@
 -- p_by        the listener of this process; p_sole: it is this worker's alone and wants no call while the worker is full.
 --             When it begins to want one, `more` asks for another look: what was committed meanwhile called nobody.
 -- Answers `leased` false, having done nothing, when the lease has lapsed. `refused` are positions in p_jobs.
--- Locks: the worker KEY SHARE (1), reported jobs in order and ready ones (3), rules (4), keys (5), waiters (6), keys (7).
+-- Locks: rules (1), the worker KEY SHARE (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys (6).
 -- Reads: jobs_id, jobs_ready, jobs_waiting, jobs_offered, jobs_cancelling.
 CREATE OR REPLACE FUNCTION headgate.exchange(
     p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[], p_texts text[], p_times bigint[],
     p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text, p_sole boolean,
     OUT leased boolean, OUT at bigint, OUT refused integer[], OUT cancelling text[], OUT next_due bigint, OUT more boolean,
-    OUT wake boolean, OUT ended boolean, OUT again boolean,
+    OUT wake boolean, OUT ended boolean, OUT again boolean, OUT set_aside text[],
     OUT ids text[], OUT numbers integer[], OUT tasks text[], OUT queues text[], OUT args text[], OUT tenants text[],
     OUT priorities smallint[], OUT tries integer[], OUT retries text[], OUT timeouts bigint[], OUT metadatas text[],
     OUT enqueued bigint[], OUT progresses text[])
@@ -36,8 +36,13 @@ DECLARE
     v_each    boolean;
     v_limited boolean;
     v_seq     bigint;
+    v_asked   integer;
+    v_found   integer;
+    v_unknown text[] := '{}';
+    v_all     boolean := false;
 BEGIN
     at := headgate._now(p_now);
+    PERFORM headgate._hold_rules();
     SELECT w.tasks, w.lease_until INTO v_known, v_until FROM headgate.workers w WHERE w.id = p_worker FOR KEY SHARE;
     leased := coalesce(v_until > at, false);
     IF NOT leased THEN
@@ -95,7 +100,6 @@ BEGIN
         v_keys := v_keys || coalesce(headgate._keys_of(v_cands), '{}');
     END IF;
     IF cardinality(v_keys) > 0 THEN
-        PERFORM headgate._hold_rules();
         PERFORM headgate._lock_keys(v_keys);
         v_locked := v_keys;
     END IF;
@@ -128,8 +132,13 @@ BEGIN
             FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), v_left) AS r;
             wake := wake OR v_spare;
         END IF;
-        EXIT WHEN cardinality(v_cands) = 0;
-        v_looks := v_looks - cardinality(v_cands);
+        v_asked := least(v_wanted, v_looks);
+        v_found := cardinality(v_cands);
+        IF v_found = 0 THEN
+            v_all := true;
+            EXIT;
+        END IF;
+        v_looks := v_looks - v_found;
         v_limited := v_limited OR v_offered > 0 OR v_each OR EXISTS (
             SELECT 1 FROM headgate.jobs j WHERE j.seq = ANY (v_cands)
             AND (j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL OR j.task <> ALL (v_known)));
@@ -139,7 +148,6 @@ BEGIN
         ELSE
             v_keys := headgate._keys_of(v_cands);
             IF NOT coalesce(v_keys, '{}') <@ v_locked THEN
-                PERFORM headgate._hold_rules();
                 FOREACH v_seq IN ARRAY v_cands LOOP
                     v_keys := ARRAY(SELECT k FROM unnest(headgate._keys_of(ARRAY[v_seq])) AS k WHERE k <> ALL (v_locked));
                     IF cardinality(v_keys) > 0 THEN
@@ -161,7 +169,7 @@ BEGIN
             ELSE
                 v_touched := '{}';
             END IF;
-            SELECT c.started, v_touched || c.touched INTO v_round, v_touched
+            SELECT c.started, v_touched || c.touched, v_unknown || c.unknown INTO v_round, v_touched, v_unknown
             FROM headgate._claim(v_cands, v_known, p_worker, at, p_patience) AS c;
         END IF;
         IF cardinality(v_round) > 0 THEN
@@ -178,8 +186,11 @@ BEGIN
             v_offered := headgate._offer(v_touched, at, p_ttl);
         END IF;
         v_cands := NULL;
+        v_all := v_offered = 0 AND v_found < v_asked;
+        EXIT WHEN v_all;
     END LOOP;
-    more := (v_wanted > 0 AND v_looks <= 0) OR cardinality(v_left) > 0;
+    more := (v_wanted > 0 AND NOT v_all) OR cardinality(v_left) > 0;
+    set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task ORDER BY min(u.n));
     wake := wake OR v_offered > 0 OR cardinality(v_left) > 0;
 
     IF cardinality(v_started) > 0 THEN

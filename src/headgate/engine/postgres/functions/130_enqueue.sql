@@ -7,8 +7,8 @@
 --                        caller's transaction, whose end nobody here can see
 -- `problem` says why nothing was stored: exists, rival, undeclared, kind; `subject` and `detail` about what.
 -- `states` of the jobs, `rivals` the ids of unfinished jobs with the same unique key that stand for them.
--- Locks: new jobs in the order of (tenant, unique key, id) (3). Only where a limited job is replaced or a limit declared: rules (4),
--- keys (5), waiters (6).   Reads: jobs_id, jobs_unique.
+-- Locks: new jobs in the order of (tenant, unique key, id) (3). Only where a job may be replaced or a limit is declared, and never
+-- in a caller's transaction: rules (1), keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
 CREATE OR REPLACE FUNCTION headgate._enqueue(
     p_ids text[], p_tasks text[], p_queues text[], p_args text[], p_tenants text[], p_priorities smallint[],
     p_delays bigint[], p_ats bigint[], p_retries text[], p_timeouts bigint[], p_uniques text[], p_conflicts text[],
@@ -31,6 +31,12 @@ DECLARE
     rival      record;
 BEGIN
     ended := false;
+    IF p_declared IS NOT NULL AND headgate._differs(p_declared) THEN
+        v_changes := true;
+        PERFORM headgate._change_rules();
+    ELSIF 'replace' = ANY (p_conflicts) AND p_notify IS NOT TRUE THEN
+        PERFORM headgate._hold_rules();
+    END IF;
     SELECT CASE WHEN k.kind IS NULL THEN 'undeclared' ELSE 'kind' END, u.name, k.kind INTO problem, subject, detail
     FROM unnest(p_names, p_rates) AS u (name, rate)
     LEFT JOIN LATERAL (
@@ -127,15 +133,12 @@ BEGIN
     END;
 
     v_touched := v_touched || ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (v_replaced));
-    IF p_declared IS NOT NULL THEN
-        v_changes := headgate._differs(p_declared);
-    END IF;
-    IF v_changes OR cardinality(v_touched) > 0 THEN
+    IF p_notify AND cardinality(v_touched) > 0 THEN
+        DELETE FROM headgate.holders h WHERE h.job = ANY (v_replaced);
+        INSERT INTO headgate.rechecks (key) SELECT DISTINCT t.key FROM unnest(v_touched) AS t (key);
+    ELSIF v_changes OR cardinality(v_touched) > 0 THEN
         IF v_changes THEN
-            PERFORM headgate._change_rules();
-            v_touched := v_touched || headgate._declare(p_declared);
-        ELSE
-            PERFORM headgate._hold_rules();
+            v_touched := v_touched || headgate._declare(p_declared, v_now);
         END IF;
         v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.seq = ANY (v_seqs) AND j.state = 'ready' ORDER BY j.seq);
         PERFORM headgate._lock_keys(v_touched || headgate._keys_of(v_fresh));

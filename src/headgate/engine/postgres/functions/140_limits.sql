@@ -1,5 +1,5 @@
 -- Limits are data: declare, override, compute. Each acts at once: waiters are offered what there is room for now.
--- Locks: rules exclusive (4), the keys of the name that are waited for (5), waiters (6).
+-- Locks: rules exclusive (1), the keys of the name that are waited for (4), waiters (5).
 
 -- Whether a declaration says anything new.   p_declared   JSON array of limits
 CREATE OR REPLACE FUNCTION headgate._differs(p_declared json) RETURNS boolean
@@ -12,7 +12,7 @@ LANGUAGE sql VOLATILE AS $$
 $$;
 
 -- Write what differs; returns the keys of these names that are waited for. The caller changes the rules.
-CREATE OR REPLACE FUNCTION headgate._declare(p_declared json) RETURNS text[]
+CREATE OR REPLACE FUNCTION headgate._declare(p_declared json, p_now bigint) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_names text[];
@@ -30,6 +30,7 @@ BEGIN
         RETURNING l.name
     )
     SELECT array_agg(w.name) INTO v_names FROM written w;
+    PERFORM headgate._adopt(v_names, p_now);
     RETURN headgate._waited(v_names);
 END $$;
 
@@ -44,6 +45,19 @@ LANGUAGE sql VOLATILE AS $$
     )
     SELECT coalesce(array_agg(k.key), '{}') FROM k
     WHERE k.key IS NOT NULL AND split_part(headgate._text(k.key), '=', 1) = ANY (p_names)
+$$;
+
+-- A cap that is put up on a task or queue counts what runs already. Nobody starts or ends anything meanwhile, since all
+-- that do hold the rules.   Reads: jobs_running.
+CREATE OR REPLACE FUNCTION headgate._adopt(p_names text[], p_now bigint) RETURNS void
+LANGUAGE sql VOLATILE AS $$
+    INSERT INTO headgate.holders (key, job, since, reserved)
+    SELECT 'c0:' || c.name, j.seq, p_now, false
+    FROM unnest(p_names) AS c (name) JOIN headgate.jobs j ON j.state = 'running' AND c.name IN ('task:' || j.task, 'queue:' || j.queue)
+    LEFT JOIN headgate.limits l ON l.name = c.name
+    WHERE l.kind <> 'rate' OR (l.kind IS NULL AND EXISTS (
+        SELECT 1 FROM headgate.overrides o WHERE o.name = c.name AND o.value IS NULL AND o.tenant IS NULL))
+    ON CONFLICT DO NOTHING
 $$;
 
 -- Offer what these keys have; tell who sleeps.
@@ -65,7 +79,7 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM headgate._change_rules();
-    RETURN headgate._act(headgate._declare(p_declared), headgate._now(p_now), p_ttl, p_by);
+    RETURN headgate._act(headgate._declare(p_declared, headgate._now(p_now)), headgate._now(p_now), p_ttl, p_by);
 END $$;
 
 -- Put an operator's value in force (p_clear false) or take it back; `there` says whether there was one, or, for a new
@@ -90,6 +104,7 @@ BEGIN
         VALUES (p_name, p_value, p_tenant, p_max, p_author, p_at, p_why, p_until);
     END IF;
     IF there THEN
+        PERFORM headgate._adopt(ARRAY[p_name], headgate._now(p_now));
         offered := headgate._act(headgate._waited(ARRAY[p_name]), headgate._now(p_now), p_ttl, p_by);
     END IF;
 END $$;

@@ -1,6 +1,6 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
 -- Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
--- Locks: jobs in the order of seq (3), rules (4), their keys (5), waiters (6).   Reads: jobs_id, jobs_unique.
+-- Locks: rules (1), jobs in the order of seq (3), their keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                           OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
@@ -18,6 +18,7 @@ BEGIN
     states := '{}';
     wake := false;
     ended := false;
+    PERFORM headgate._hold_rules();
     SELECT array_agg(l.seq) INTO v_seqs FROM (
         SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.seq FOR UPDATE) AS l;
     IF p_verb IN ('restart', 'expedite') THEN
@@ -29,7 +30,6 @@ BEGIN
             UNION SELECT x.waiting_on FROM headgate.jobs x WHERE x.seq = ANY (v_seqs) AND x.waiting_on IS NOT NULL);
     END IF;
     IF cardinality(v_keys) > 0 THEN
-        PERFORM headgate._hold_rules();
         PERFORM headgate._lock_keys(v_keys);
     END IF;
 

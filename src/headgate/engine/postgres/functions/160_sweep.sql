@@ -1,6 +1,6 @@
 -- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers ring,
 -- reservations and overrides run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
--- Locks: lapsed workers (1), due and fresh jobs, lost ones in order (3), rules (4), keys (5), waiters (6).
+-- Locks: rules (1), lapsed workers (2), due and fresh jobs, lost ones in order (3), keys (4), waiters (5).
 -- Reads: jobs_scheduled, jobs_fresh, jobs_running, jobs_expiry, timers_at, workers_lease, holders_expiry, overrides_until.
 CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
     OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean, OUT next_due bigint,
@@ -22,6 +22,13 @@ DECLARE
     v_touched text[] := '{}';
 BEGIN
     at := headgate._now(p_now);
+    v_names := ARRAY(SELECT DISTINCT o.name FROM headgate.overrides o WHERE o.until <= at);
+    IF cardinality(v_names) > 0 THEN
+        PERFORM headgate._change_rules();
+        v_waited := headgate._waited(v_names);
+    ELSE
+        PERFORM headgate._hold_rules();
+    END IF;
     v_workers := ARRAY(SELECT w.id FROM headgate.workers w WHERE w.lease_until <= at ORDER BY w.id FOR UPDATE SKIP LOCKED);
     v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
                    ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
@@ -35,14 +42,6 @@ BEGIN
     v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
     v_checks := ARRAY(SELECT c.key FROM headgate.rechecks c LIMIT c_most);
     v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT c_most);
-    v_names := ARRAY(SELECT DISTINCT o.name FROM headgate.overrides o WHERE o.until <= at);
-
-    IF cardinality(v_names) > 0 THEN
-        PERFORM headgate._change_rules();
-        v_waited := headgate._waited(v_names);
-    ELSE
-        PERFORM headgate._hold_rules();
-    END IF;
     PERFORM headgate._lock_keys(v_timers || v_checks || v_kept || v_waited || headgate._keys_of(v_fresh || v_due || v_lost));
 
     IF cardinality(v_fresh) + cardinality(v_due) > 0 THEN
@@ -64,6 +63,7 @@ BEGIN
     SELECT v_touched || coalesce(array_agg(g.key), '{}') INTO v_touched FROM gone g;
     IF cardinality(v_names) > 0 THEN
         DELETE FROM headgate.overrides o WHERE o.until <= at;
+        PERFORM headgate._adopt(v_names, at);
         v_touched := v_touched || v_waited;
     END IF;
     DELETE FROM headgate.attempts a WHERE a.job = ANY (v_old);
@@ -118,11 +118,11 @@ DECLARE
     v_now   bigint := headgate._now(p_now);
     v_fresh bigint[];
 BEGIN
+    PERFORM headgate._hold_rules();
     v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 10000 FOR UPDATE SKIP LOCKED);
     IF cardinality(v_fresh) = 0 THEN
         RETURN 0;
     END IF;
-    PERFORM headgate._hold_rules();
     PERFORM headgate._lock_keys(headgate._keys_of(v_fresh));
     PERFORM headgate._offer(headgate._arrive(v_fresh, v_now, '{}'), v_now, p_ttl);
     RETURN cardinality(v_fresh);

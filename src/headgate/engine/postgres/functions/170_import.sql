@@ -4,9 +4,9 @@
 -- p_jobs   JSON array of the records, no id or unique key twice. Records whose id is new get a row at once, so that
 --          nobody else can take the id; one that is refused later is removed again.
 -- Returns one row per record, in order.
--- Locks: jobs, new and old, in the order of (tenant, unique key, id) (3).   Reads: jobs_id, jobs_unique.
-CREATE OR REPLACE FUNCTION headgate._import_begin(p_jobs json, p_now bigint)
-RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text)
+-- Locks: rules (1), jobs, new and old, in the order of (tenant, unique key, id) (3).   Reads: jobs_id, jobs_unique.
+CREATE OR REPLACE FUNCTION headgate._import_begin(p_jobs json, p_declared json, p_now bigint)
+RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text, rival_key text)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
@@ -14,6 +14,11 @@ DECLARE
     r     record;
     j     record;
 BEGIN
+    IF p_declared IS NOT NULL AND headgate._differs(p_declared) THEN
+        PERFORM headgate._change_rules();
+    ELSE
+        PERFORM headgate._hold_rules();
+    END IF;
     FOR r IN
         SELECT d.* FROM ROWS FROM (json_to_recordset(p_jobs) AS (
             id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[], retry text,
@@ -36,8 +41,9 @@ BEGIN
         _import_begin.history := headgate._history(j.seq);
         _import_begin.rival := NULL;
         _import_begin.rival_state := NULL;
+        _import_begin.rival_key := CASE WHEN made THEN r.unique_key ELSE j.unique_key END;
         SELECT x.id, x.state INTO _import_begin.rival, _import_begin.rival_state FROM headgate.jobs x
-        WHERE x.tenant = r.tenant AND x.unique_key = CASE WHEN made THEN r.unique_key ELSE j.unique_key END
+        WHERE x.tenant = CASE WHEN made THEN r.tenant ELSE j.tenant END AND x.unique_key = rival_key
           AND x.state IN ('scheduled', 'ready', 'waiting', 'running');
         RETURN NEXT;
     END LOOP;
@@ -57,7 +63,7 @@ $$;
 -- p_taken     JSON array, in the order of the import: seq, refused, made, state, due, tries, retry, unique_key, attempts
 -- p_touched   keys touched by the waves before this one; p_last: this is the last wave
 -- Returns the state of each record (NULL: refused here, by a unique key that somebody took at this moment).
--- Locks: rules (4), keys (5), waiters (6).
+-- Locks: keys (4), waiters (5).
 CREATE OR REPLACE FUNCTION headgate._import_end(p_taken json, p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                                 p_touched text[], p_last boolean,
                                                 OUT states text[], OUT touched text[], OUT ended boolean)
@@ -72,11 +78,8 @@ BEGIN
     touched := p_touched;
     states := '{}';
     ended := false;
-    IF p_declared IS NOT NULL AND headgate._differs(p_declared) THEN
-        PERFORM headgate._change_rules();
-        touched := touched || headgate._declare(p_declared);
-    ELSE
-        PERFORM headgate._hold_rules();
+    IF p_declared IS NOT NULL THEN
+        touched := touched || headgate._declare(p_declared, v_now);
     END IF;
     PERFORM headgate._lock_keys(touched || headgate._keys_of(ARRAY(SELECT (t ->> 'seq')::bigint FROM json_array_elements(p_taken) AS t)));
     FOR r IN SELECT t.* FROM json_to_recordset(p_taken) AS t (

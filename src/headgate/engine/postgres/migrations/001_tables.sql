@@ -118,7 +118,7 @@ CREATE TABLE headgate.timers (
 
 CREATE INDEX timers_at ON headgate.timers (at);
 
-CREATE TABLE headgate.rechecks (key text COLLATE "C" PRIMARY KEY);
+CREATE TABLE headgate.rechecks (key text COLLATE "C" NOT NULL);
 
 CREATE TABLE headgate.limits (
     name      text    COLLATE "C" PRIMARY KEY,

@@ -7,4 +7,5 @@ SELECT (SELECT coalesce(json_agg(json_build_array(h.id, h.task, h.worker, h.sinc
             AND (j.priority, j.due, j.seq) < ($3::smallint, $4::bigint, $5::bigint)),
        (SELECT full_at FROM headgate.meters WHERE key = $1),
        (SELECT coalesce(json_agg(json_build_array(s.at, s.units) ORDER BY s.at), '[]') FROM headgate.starts s WHERE s.key = $1),
-       EXISTS (SELECT 1 FROM headgate.paused WHERE queue = $2);
+       EXISTS (SELECT 1 FROM headgate.paused WHERE queue = $2),
+       (SELECT coalesce(sum(units), 0)::bigint FROM headgate.jobs WHERE offered_by = $1 AND queue = $2);
