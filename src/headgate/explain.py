@@ -102,12 +102,17 @@ def _slots(limit: LimitStatus, facts: Facts) -> str:
         return f"it is closed (a limit of 0{_author(limit)})"
     if limit.max is None:
         return "it has no limit any more, and the job is offered at the next claim"
-    held = f"{limit.held} of {limit.max} held"
-    if not facts.holders:
-        return f"{held}{_author(limit)}"
-    shown = ", ".join(_holder(holder, facts.now) for holder in facts.holders[:3])
-    more = f" and {limit.held - 3} more" if limit.held > 3 else ""
-    return f"{held}{_author(limit)}, by {shown}{more}"
+    held = f"{limit.held} of {limit.max} held{_author(limit)}"
+    if facts.holders:
+        shown = ", ".join(_holder(holder, facts.now) for holder in facts.holders[:3])
+        more = f" and {limit.held - 3} more" if limit.held > 3 else ""
+        held += f", by {shown}{more}"
+    return held if limit.held >= limit.max else f"{held}, and {_promised(facts.offered)}"
+
+
+def _promised(offered: int) -> str:
+    """Why a waiter waits although there is room: those before it are ready, and a worker will claim them first."""
+    return f"the room is promised to {_count(offered, 'job')} before it that can be claimed now"
 
 
 def _rate(limit: LimitStatus, facts: Facts) -> str:

@@ -208,8 +208,10 @@ class FloatingRule:
         self.name = check_name(name, "floating limit")
         self.function = function
         self.default = check_max(default, f"floating_limit({name!r}, default=)")
-        if every <= 0:
-            raise ConfigError(f"floating_limit({name!r}, every=): must be longer than nothing")
+        if every < SECOND:
+            raise ConfigError(
+                f"floating_limit({name!r}, every={every / SECOND:g}): at least 1 second is needed"
+            )
         self.every = every
         self.metadata: Mapping[str, Any] = dict(metadata or {})
 

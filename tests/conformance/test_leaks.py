@@ -317,3 +317,12 @@ async def test_a_mixed_load_leaves_nothing_behind(world: World, seed: int) -> No
     assert await world.unfinished() == {}
     assert all(line.held == line.waiting == 0 for line in await world.engine.limits(now=world.now))
     assert Key("A").ident not in (await world.snapshot()).holders
+
+
+async def test_a_worker_that_registers_again_under_its_id_loses_what_it_ran(world: World) -> None:
+    await world.limit("A", 1)
+    await world.fill(2, "A")
+    assert await world.claim() == ["j1"]
+    await world.worker("w")
+    assert (await world.get("j1")).history[-1].outcome == "lost"
+    assert await world.claim() == ["j2"]

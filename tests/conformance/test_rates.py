@@ -72,6 +72,24 @@ async def test_a_costly_head_is_not_passed_by_cheap_newcomers(world: World) -> N
     assert await world.claim() == ["cheap"]
 
 
+async def test_a_costly_head_is_not_starved_by_jobs_that_another_key_offers(world: World) -> None:
+    await world.limit("A", 1)
+    await world.rate("R", 5, per=5)
+    await world.enqueue("holder", "A")
+    await world.claim()
+    await world.fill(8, "A", "R", prefix="pair")
+    await world.enqueue("spender", ("R", 5))
+    assert await world.claim() == ["spender"]
+    await world.enqueue("costly", ("R", 5), priority=10)
+    await world.end("holder")
+    started: list[str] = []
+    for _ in range(6):
+        await world.later(1)
+        started += await world.claim_all()
+        await world.end(*[id for id in started if id != "costly" and id in world.claimed])
+    assert started[0] == "costly"
+
+
 async def test_a_newcomer_does_not_pass_the_waiters_when_the_token_is_there_before_the_sweep(
     world: World,
 ) -> None:

@@ -36,8 +36,8 @@ def limit(**changes: Any) -> LimitStatus:
 
 def words(about: Job, **changes: Any) -> str:
     fields: dict[str, Any] = {
-        "job": about, "limit": None, "holders": (), "place": None, "earliest": None, "paused": False, "serving": 1,
-        "knowing": 1, "now": NOW,
+        "job": about, "limit": None, "holders": (), "offered": 0, "place": None, "earliest": None, "paused": False,
+        "serving": 1, "knowing": 1, "now": NOW,
     }  # fmt: skip
     return str(explanation(Facts(**fields | changes)))
 
@@ -132,7 +132,7 @@ def test_ended():
 
 def test_the_record_carries_the_facts_for_programs():
     holder = Holder("j0", "sync", "w1", NOW, reserved=False)
-    told = explanation(Facts(job(JobState.WAITING), limit(), (holder,), 4, NOW, False, 1, 1, NOW))
+    told = explanation(Facts(job(JobState.WAITING), limit(), (holder,), 0, 4, NOW, False, 1, 1, NOW))
     assert (told.id, told.state, told.key, told.holders, told.place) == (
         "j1",
         "waiting",
@@ -141,3 +141,10 @@ def test_the_record_carries_the_facts_for_programs():
         4,
     )
     assert told.earliest is not None
+
+
+def test_a_waiter_of_a_key_with_room_learns_who_goes_before_it():
+    limit = LimitStatus("customer", "customer=5", "", "concurrency", 1, 1, None, 0, 3)
+    assert "0 of 1 held, and the room is promised to 1 job before it that can be claimed now" in words(
+        job(JobState.WAITING, waiting_on="c0:customer=5"), limit=limit, offered=1, place=1
+    )

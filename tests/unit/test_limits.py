@@ -57,7 +57,7 @@ def test_the_first_argument_is_the_number_or_parameter_names():
         (lambda: FloatingLimit(""), "non-empty"),
         (lambda: FloatingLimit("llm", "not a name"), "not a parameter name"),
         (lambda: FloatingRule("llm", print, -1, 1), "from 0"),
-        (lambda: FloatingRule("llm", print, 1, 0), "longer than nothing"),
+        (lambda: FloatingRule("llm", print, 1, 999_999), "at least 1 second"),
     ],
 )
 def test_what_cannot_work_is_refused_where_it_is_declared(make: Any, message: str):

@@ -231,6 +231,9 @@ class Admission(Generic[J]):
         return True
 
     def _admits(self, job: J, use: Use) -> bool:
+        if is_rate(use.key) and use.key != job.offered_by and self.ledger.has_waiters(use.key, job.queue):
+            # Others stand in line for tokens. One that needs many would starve if each passer-by took the next.
+            return False
         free = self.free(use.key)
         return free >= use.units or free + self.ledger.holds(use.key, job) >= use.units
 

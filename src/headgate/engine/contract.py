@@ -223,8 +223,8 @@ class Exchanged(Record, frozen=True):
     """The answer to an exchange.
 
     `refused` are the reports (job, attempt) that matched no running attempt of this worker. `cancelling` are the jobs
-    this worker runs for which a cancel was asked. `next_due` is when a sweep will next have work. `more` says that
-    ready jobs remain that this exchange did not look at, so that it pays to ask again at once. `set_aside` names the
+    this worker runs for which a cancel was asked. `next_due` is when a sweep will next have work. `more` says that it
+    stopped looking before it had all it wanted, so that it pays to ask again at once. `set_aside` names the
     tasks of jobs that this exchange set aside because the worker does not know them.
     """
 
@@ -306,14 +306,15 @@ class Holder(Record, frozen=True):
 class Facts(Record, frozen=True):
     """All that explains why a job is where it is; the words are put together above the engines.
 
-    For a waiting job: the limit it waits on, up to ten holders, `place` (1 is next) among the waiters of its queue,
-    and `earliest` for a rate. For a ready one: whether its queue is paused, how many live workers serve the queue, and
-    how many of these know the task.
+    For a waiting job: the limit it waits on, up to ten holders, what the key has `offered` to ready jobs of its queue,
+    `place` (1 is next) among the waiters of its queue, and `earliest` for a rate. For a ready one: whether its queue is
+    paused, how many live workers serve the queue, and how many of these know the task.
     """
 
     job: Job
     limit: LimitStatus | None
     holders: tuple[Holder, ...]
+    offered: int
     place: int | None
     earliest: int | None
     paused: bool
@@ -405,7 +406,7 @@ class Engine(ABC):
 
     @abstractmethod
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
-        """Begin (or begin anew) a worker's lease; returns the store's now."""
+        """Begin a worker's lease; returns the store's now. What the same id ran before is lost."""
 
     @abstractmethod
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:

@@ -128,6 +128,8 @@ class MemoryEngine(Engine):
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         with self._step(now) as step:
+            for job in list(self._store.running.get(worker.id, {}).values()):
+                step.lose(job)
             self._store.put(self._store.workers, worker.id, Registered(worker, step.now))
             return step.now
 

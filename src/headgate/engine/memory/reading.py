@@ -113,6 +113,7 @@ def explain(store: Store, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
         job=job.shown(),
         limit=None if key is None else _status(store, key),
         holders=() if key is None else _holders(store, key),
+        offered=0 if key is None else ledger.offered(key, job.queue),
         place=None if line is None else line.place(job.order) + 1,
         earliest=None if key is None else _earliest(ledger, key, job.units, now),
         paused=job.queue in store.paused,

@@ -160,6 +160,8 @@ class SqliteEngine(Engine):
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         def work(step: Step) -> int:
+            for (seq,) in step.execute(sql("running_of"), (worker.id, -1)).fetchall():
+                step.lose(step.job_by_seq(seq))
             tasks, queues = (
                 to_json(sorted(worker.tasks)),
                 None if worker.queues is None else to_json(worker.queues),

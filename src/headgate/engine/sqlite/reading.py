@@ -132,6 +132,7 @@ def explain(step: Step, id: str) -> Facts | None:
         job=job.shown(),
         limit=None if key is None else _status(step, key),
         holders=() if key is None else _holders(step, key),
+        offered=0 if key is None else step.ledger.offered(key, job.queue),
         place=None if key is None else _place(step, job),
         earliest=None if key is None else _earliest(step, key, job.units),
         paused=(job.queue,) in step.execute(sql("paused")).fetchall(),
