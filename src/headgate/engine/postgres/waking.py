@@ -169,11 +169,15 @@ class Watchers:
                     await connection.execute(f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id)
         finally:
             connection.terminate()
+            await asyncio.sleep(0)
 
     async def _comes_through(self, heard: asyncio.Event) -> bool:
         """A notification sent through another connection must arrive here; behind a pooler it does not."""
-        async with self._lanes.connection() as other:
+        other = await self._lanes.connect()
+        try:
             await other.execute("SELECT pg_notify($1, $2)", channel(self._schema), "?" + self.id)
+        finally:
+            await other.close()
         try:
             await asyncio.wait_for(heard.wait(), ECHO_TIMEOUT)
         except TimeoutError:
