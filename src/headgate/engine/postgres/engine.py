@@ -38,6 +38,7 @@ from headgate.engine.postgres.migrate import check_server, migrate, newest, vers
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema, quoted
 from headgate.engine.postgres.waking import Watchers
+from headgate.engine.postgres.within import enqueue_within
 from headgate.engine.postgres.wire import got_all, put, put_all, put_key
 from headgate.errors import ConfigError, LeaseLost
 from headgate.job import Job, JobState, NewJob
@@ -150,6 +151,10 @@ class PostgresEngine(Engine):
         enqueued = enqueue_result(jobs, row)
         self._signal(work=True, ended=row["ended"], again=row["again"])
         return enqueued
+
+    async def enqueue_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Store jobs on a caller's connection, inside whatever transaction it has."""
+        return await enqueue_within(connection, jobs, self.schema, self.settings, self._now(None))
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None

@@ -33,7 +33,7 @@ def enqueue_call(
     placeholder: str = "${}",
 ) -> tuple[str, tuple[Any, ...]]:
     """The statement and its parameters. `notify` True calls sleepers when the caller's transaction commits."""
-    places = ", ".join(f"{placeholder.format(n)}::{kind}" for n, kind in enumerate(TYPES, 1))
+    places = ", ".join(f"CAST({placeholder.format(n)} AS {kind})" for n, kind in enumerate(TYPES, 1))
     values = (
         *rows.enqueued(jobs), rows.declared(limits), now, settings.reservation_ttl, keep(settings), by, notify,
     )  # fmt: skip

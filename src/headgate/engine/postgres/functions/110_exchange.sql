@@ -20,13 +20,14 @@ DECLARE
     v_known   text[];
     v_until   bigint;
     v_seqs    bigint[];
-    v_at      integer[];
+    v_kinds   text[];
+    v_texts   text[];
+    v_times   bigint[];
     v_touched text[] := '{}';
     v_locked  text[] := '{}';
     v_cands   bigint[] := '{}';
     v_plain   bigint[];
     v_left    bigint[] := '{}';
-    v_started bigint[] := '{}';
     v_round   bigint[];
     v_keys    text[];
     v_wanted  integer := p_want;
@@ -34,7 +35,9 @@ DECLARE
     v_offered integer := 0;
     v_spare   boolean;
     v_each    boolean;
-    v_limited boolean;
+    v_limited boolean := false;
+    v_capped  boolean;
+    s         record;
     v_seq     bigint;
     v_asked   integer;
     v_found   integer;
@@ -52,30 +55,35 @@ BEGIN
     wake := false;
     ended := false;
 
-    -- The fence, and the jobs behind it.
+    -- The fence, and the jobs behind it. (The || '' keep the planner from jobs_running: ids find few rows, a worker many.)
     IF cardinality(p_jobs) > 0 THEN
-        WITH mine AS MATERIALIZED (
-            SELECT j.seq, j.id, j.attempt FROM headgate.jobs j
-            WHERE j.id = ANY (p_jobs) AND j.state = 'running' AND j.worker = p_worker ORDER BY j.seq FOR UPDATE
-        )
-        SELECT array_agg(m.seq ORDER BY r.n) FILTER (WHERE r.kind <> 'p'),
-               array_agg(r.n::integer ORDER BY r.n) FILTER (WHERE m.seq IS NOT NULL AND r.kind <> 'p'),
-               array_agg(r.n::integer ORDER BY r.n) FILTER (WHERE m.seq IS NULL)
-        INTO v_seqs, v_at, refused
-        FROM unnest(p_jobs, p_attempts, p_kinds) WITH ORDINALITY AS r (id, attempt, kind, n)
-        LEFT JOIN mine m ON m.id = r.id AND m.attempt = r.attempt;
-        v_seqs := array_remove(v_seqs, NULL);
+        PERFORM 1 FROM headgate.jobs j
+        WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.seq FOR UPDATE;
+        SELECT array_agg(x.seq) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
+               array_agg(x.kind) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
+               array_agg(x.said) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
+               array_agg(x.pause) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
+               array_agg(x.n::integer) FILTER (WHERE x.seq IS NULL)
+        INTO v_seqs, v_kinds, v_texts, v_times, refused
+        FROM (
+            SELECT j.seq, r.n, r.kind, r.said, r.pause
+            FROM unnest(p_jobs, p_attempts, p_kinds, p_texts, p_times) WITH ORDINALITY AS r (id, attempt, kind, said, pause, n)
+            LEFT JOIN headgate.jobs j ON j.id = r.id AND j.attempt = r.attempt
+                AND j.worker || '' = p_worker AND j.state || '' = 'running'
+            ORDER BY r.n
+        ) AS x;
         ended := true;
         IF 'p' = ANY (p_kinds) THEN
             UPDATE headgate.jobs j SET progress = r.said
             FROM unnest(p_jobs, p_attempts, p_kinds, p_texts) AS r (id, attempt, kind, said)
-            WHERE r.kind = 'p' AND j.id = r.id AND j.attempt = r.attempt AND j.worker = p_worker AND j.state = 'running';
+            WHERE r.kind = 'p' AND j.id = r.id AND j.attempt = r.attempt AND j.worker || '' = p_worker AND j.state || '' = 'running';
         END IF;
     END IF;
 
     -- All keys that this step will need, as far as it can see, are locked at once.
     IF v_wanted > 0 THEN
-        SELECT r.seqs, r.spare INTO v_cands, v_spare FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
+        SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
+        FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
         wake := v_spare;
     END IF;
     SELECT coalesce(array_agg(h.key), '{}') INTO v_keys FROM headgate.holders h WHERE h.job = ANY (v_seqs);
@@ -93,10 +101,8 @@ BEGIN
     IF v_each THEN
         v_keys := v_keys || coalesce(headgate._keys_of(v_seqs), '{}');
     END IF;
-    v_limited := headgate._any_caps() OR EXISTS (
-        SELECT 1 FROM headgate.jobs j WHERE j.seq = ANY (v_cands)
-        AND (j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL OR j.task <> ALL (v_known)));
-    IF v_limited THEN
+    v_capped := headgate._any_caps();
+    IF v_limited OR v_capped THEN
         v_keys := v_keys || coalesce(headgate._keys_of(v_cands), '{}');
     END IF;
     IF cardinality(v_keys) > 0 THEN
@@ -107,19 +113,13 @@ BEGIN
     -- Settle, give back, offer.
     IF cardinality(v_seqs) > 0 THEN
         IF v_each THEN
-            v_touched := headgate._end_each(
-                v_seqs, ARRAY(SELECT p_kinds[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i),
-                ARRAY(SELECT p_texts[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i),
-                ARRAY(SELECT p_times[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i), at, p_keep);
+            v_touched := headgate._end_each(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
             wake := true;
         ELSE
             IF cardinality(v_locked) > 0 THEN
                 v_touched := headgate._give_back(v_seqs);
             END IF;
-            PERFORM headgate._settle(
-                v_seqs, ARRAY(SELECT p_kinds[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i),
-                ARRAY(SELECT p_texts[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i),
-                ARRAY(SELECT p_times[n] FROM unnest(v_at) WITH ORDINALITY AS a (n, i) ORDER BY i), at, p_keep);
+            PERFORM headgate._settle(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
             wake := wake OR p_kinds && ARRAY['f', 'z'];
         END IF;
         v_offered := headgate._offer(v_touched, at, p_ttl);
@@ -128,7 +128,7 @@ BEGIN
     -- Claim in rounds, since refused jobs may let others be offered.
     WHILE v_wanted > 0 AND v_looks > 0 LOOP
         IF v_offered > 0 OR v_each OR v_cands IS NULL THEN
-            SELECT r.seqs, r.spare INTO v_cands, v_spare
+            SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
             FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), v_left) AS r;
             wake := wake OR v_spare;
         END IF;
@@ -139,9 +139,7 @@ BEGIN
             EXIT;
         END IF;
         v_looks := v_looks - v_found;
-        v_limited := v_limited OR v_offered > 0 OR v_each OR EXISTS (
-            SELECT 1 FROM headgate.jobs j WHERE j.seq = ANY (v_cands)
-            AND (j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL OR j.task <> ALL (v_known)));
+        v_limited := v_limited OR v_capped;
         v_each := false;
         IF NOT v_limited THEN
             v_round := v_cands;
@@ -173,12 +171,33 @@ BEGIN
             FROM headgate._claim(v_cands, v_known, p_worker, at, p_patience) AS c;
         END IF;
         IF cardinality(v_round) > 0 THEN
-            UPDATE headgate.jobs j
-            SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1, started_at = at,
-                ended_at = NULL, outcome = NULL, error = NULL, result = NULL, offered_by = NULL, units = 0, set_aside = false,
-                fresh = false
-            WHERE j.seq = ANY (v_round);
-            v_started := v_started || v_round;
+            WITH begun AS (
+                UPDATE headgate.jobs j
+                SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1, started_at = at,
+                    ended_at = NULL, outcome = NULL, error = NULL, result = NULL, offered_by = NULL, units = 0, set_aside = false,
+                    fresh = false
+                FROM unnest(v_round) WITH ORDINALITY AS r (seq, n) WHERE j.seq = r.seq
+                RETURNING r.n, j.id, j.attempt, j.task, j.queue, j.args, j.tenant, j.priority, j.tries, j.retry, j.timeout, j.metadata,
+                          j.enqueued_at, j.progress
+            )
+            SELECT array_agg(x.id) AS ids, array_agg(x.attempt) AS numbers, array_agg(x.task) AS tasks, array_agg(x.queue) AS queues,
+                   array_agg(x.args) AS args, array_agg(x.tenant) AS tenants, array_agg(x.priority) AS priorities,
+                   array_agg(x.tries) AS tries, array_agg(x.retry) AS retries, array_agg(x.timeout) AS timeouts,
+                   array_agg(x.metadata) AS metadatas, array_agg(x.enqueued_at) AS enqueued, array_agg(x.progress) AS progresses
+            INTO s FROM (SELECT b.* FROM begun b ORDER BY b.n) AS x;
+            ids := ids || s.ids;
+            numbers := numbers || s.numbers;
+            tasks := tasks || s.tasks;
+            queues := queues || s.queues;
+            args := args || s.args;
+            tenants := tenants || s.tenants;
+            priorities := priorities || s.priorities;
+            tries := tries || s.tries;
+            retries := retries || s.retries;
+            timeouts := timeouts || s.timeouts;
+            metadatas := metadatas || s.metadatas;
+            enqueued := enqueued || s.enqueued;
+            progresses := progresses || s.progresses;
             v_wanted := v_wanted - cardinality(v_round);
         END IF;
         v_offered := 0;
@@ -193,15 +212,6 @@ BEGIN
     set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task ORDER BY min(u.n));
     wake := wake OR v_offered > 0 OR cardinality(v_left) > 0;
 
-    IF cardinality(v_started) > 0 THEN
-        SELECT array_agg(j.id ORDER BY s.n), array_agg(j.attempt ORDER BY s.n), array_agg(j.task ORDER BY s.n),
-               array_agg(j.queue ORDER BY s.n), array_agg(j.args ORDER BY s.n), array_agg(j.tenant ORDER BY s.n),
-               array_agg(j.priority ORDER BY s.n), array_agg(j.tries ORDER BY s.n), array_agg(j.retry ORDER BY s.n),
-               array_agg(j.timeout ORDER BY s.n), array_agg(j.metadata ORDER BY s.n), array_agg(j.enqueued_at ORDER BY s.n),
-               array_agg(j.progress ORDER BY s.n)
-        INTO ids, numbers, tasks, queues, args, tenants, priorities, tries, retries, timeouts, metadatas, enqueued, progresses
-        FROM unnest(v_started) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq;
-    END IF;
     cancelling := headgate._cancelling(p_worker);
     next_due := headgate._next_due();
     again := NOT headgate.wake(wake, ended, p_by);
