@@ -55,7 +55,9 @@ class PostgresProcess:
             os.chown(self.folder, NOBODY, NOBODY)
         self.port = _free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        self._run(
+            "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"
+        )
 
     @property
     def data(self) -> Path:
@@ -70,7 +72,11 @@ class PostgresProcess:
 
     def start(self) -> None:
         """Start and wait until it answers."""
-        options = [f"port={self.port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={self.folder}"]
+        options = [
+            f"port={self.port}",
+            "listen_addresses=127.0.0.1",
+            f"unix_socket_directories={self.folder}",
+        ]
         options += ["max_connections=200", "shared_buffers=64MB", *self.settings]
         command = [str(self.bin / "postgres"), "-D", str(self.data)]
         for option in options:
@@ -97,14 +103,16 @@ class PostgresProcess:
         import psycopg
 
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            cursor = connection.execute(statement, values or None)  # pyright: ignore
+            cursor = connection.execute(statement, values or None)  # pyright: ignore[reportArgumentType, reportCallIssue]
             return cursor.fetchall() if cursor.description else []
 
     def kill(self) -> None:
         """As a power cut would: the postmaster and, through it, every backend at once."""
         assert self.process is not None
         pid = (self.data / "postmaster.pid").read_text().split()[0]
-        children = subprocess.run(["ps", "-o", "pid=", "--ppid", pid], capture_output=True, text=True, check=False)
+        children = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", pid], capture_output=True, text=True, check=False
+        )
         for each in [pid, *children.stdout.split()]:
             try:
                 os.kill(int(each), signal.SIGKILL)

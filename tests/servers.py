@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -12,8 +12,8 @@ import pytest
 
 from headgate.engine.contract import Engine, Settings
 from headgate.engine.memory import MemoryEngine
-from tests import postgres_server
 from headgate.engine.sqlite import SqliteEngine
+from tests import postgres_server
 
 
 class Server(ABC):
@@ -42,9 +42,8 @@ class Server(ABC):
         for engine in self.engines:
             await engine.close()
 
-
     @contextmanager
-    def broken(self, step: Literal["start", "park"]) -> Iterator[None]:
+    def broken(self, step: Literal["start", "park"]) -> Generator[None]:
         """Meanwhile every step that starts (or parks) a job fails in the middle: "broken on purpose"."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(f"{self.ledger}.{step}", _break)
@@ -91,7 +90,7 @@ class PostgresServer(Server):
         postgres_server.give_back_schema(self.schema)
 
     @contextmanager
-    def broken(self, step: Literal["start", "park"]) -> Iterator[None]:
+    def broken(self, step: Literal["start", "park"]) -> Generator[None]:
         """By a trigger: starts fail when they are written, parked newcomers already when their second is stored."""
         schema = '"' + self.schema.replace('"', '""') + '"'
         when = "NEW.state = 'running'" if step == "start" else "NEW.id = 'j2'"

@@ -104,8 +104,10 @@ class Hub:
         self.limits.sent(limits)
         return enqueued
 
-    async def _enqueue_within(self, engine: Engine, jobs: Sequence[NewJob], connection: Any) -> list[Enqueued]:
-        """Inside the caller's transaction. Limits are declared beside it: nobody should wait for its end to know them."""
+    async def _enqueue_within(
+        self, engine: Engine, jobs: Sequence[NewJob], connection: Any
+    ) -> list[Enqueued]:
+        """Inside the caller's transaction. Limits are declared beside it: nobody should wait for its end."""
         if not isinstance(engine, EnqueuesWithin):
             raise ConfigError(
                 f"{self.shown_url} cannot enqueue inside a caller's transaction; leave connection= out"

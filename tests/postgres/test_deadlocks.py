@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -63,7 +64,8 @@ class Storm:
         return NewJob(
             self.random.choice(self.ids), self.random.choice("tu"), self.random.choice(QUEUES),
             delay=self.random.choice([0, 0, 0, 20_000]), uses=canonical(needs), unique=unique,
-            on_conflict=self.random.choice(["return", "raise", "replace"]), retention=self.random.choice([None, 50_000]),
+            on_conflict=self.random.choice(["return", "raise", "replace"]), retention=self.random.choice([None,
+            50_000]),
         )  # fmt: skip
 
     async def work(self, engine: PostgresEngine, worker: str, until: float) -> None:
@@ -71,6 +73,8 @@ class Storm:
         reports: list[Report] = []
         while asyncio.get_running_loop().time() < until:
             try:
+                if self.random.random() < 0.1:
+                    await engine.heartbeat(worker)
                 answer = await engine.exchange(worker, reports, self.random.randrange(1, 20))
             except LeaseLost:
                 await engine.register(Worker(worker, frozenset("tu"), lease=2 * SECOND))
@@ -80,8 +84,6 @@ class Storm:
             reports = [self.report(attempt.job, attempt.number) for attempt in answer.attempts]
             if self.random.random() < 0.02:
                 await engine.retire(worker)
-            elif self.random.random() < 0.1:
-                await engine.heartbeat(worker)
 
     def report(self, job: str, attempt: int) -> Report:
         kinds: list[Callable[[], Report]] = [
@@ -97,10 +99,8 @@ class Storm:
 
     async def steer(self, engine: PostgresEngine, until: float) -> None:
         while asyncio.get_running_loop().time() < until:
-            try:
+            with suppress(JobExists):
                 await self.random.choice(self.verbs(engine))()
-            except JobExists:
-                pass
             self.calls += 1
 
     def verbs(self, engine: PostgresEngine) -> list[Callable[[], Awaitable[object]]]:

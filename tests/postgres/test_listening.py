@@ -36,7 +36,7 @@ class Ear:
 async def listening(engine: PostgresEngine) -> None:
     """Wait until the store knows that this engine listens."""
     async with asyncio.timeout(5):
-        while not await engine._call("wake", False, False, None) or not await _listeners(engine):
+        while not await engine._call("wake", False, False, None) or not await _listeners(engine):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)
 
@@ -75,7 +75,10 @@ async def test_a_lost_connection_comes_back_by_itself(
     ear = Ear()
     stop = engine.watch_work(ear.wake)
     await listening(engine)
-    process.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%%listeners%%' AND pid <> pg_backend_pid()")
+    process.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE query LIKE '%%listeners%%' AND pid <> pg_backend_pid()"
+    )
     assert await ear.hears(), "who sleeps is woken once, since a call may have been missed"
     await asyncio.sleep(1)
     ear.rung.clear()
@@ -106,5 +109,5 @@ async def test_a_process_that_no_longer_watches_is_forgotten(open_engine: OpenEn
     assert [(row["work"], row["ended"]) for row in await _listeners(engine)] == [(None, True)]
     stop()
     async with asyncio.timeout(5):
-        while [row["ended"] for row in await _listeners(engine)] != [False]:
+        while [row["ended"] for row in await _listeners(engine)] != [False]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""kill -9 of the server in the middle of load: acknowledged jobs survive, all of them run, limits hold, nothing is left."""
+"""kill -9 of the server in the middle of load: acknowledged jobs survive and run, limits hold, nothing is left."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def _survive(server: PostgresProcess) -> None:
             while missing := set(acknowledged) - set(ran):
                 assert missing
                 await asyncio.sleep(0.1)
-        while running.total():
+        while running.total():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     engine = (await app._hub.opened()).engine
     problems = audit(await engine.snapshot())

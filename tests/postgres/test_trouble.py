@@ -122,7 +122,9 @@ async def test_other_programs_views_of_the_store(process: PostgresProcess) -> No
     engine = PostgresEngine(process.dsn, schema="viewed")
     await engine.open()
     await engine.enqueue([NewJob("j", "t", tenant="acme")])
-    assert process.execute("SELECT id, task, tenant, state FROM viewed.jobs_view") == [("j", "t", "acme", "ready")]
+    assert process.execute("SELECT id, task, tenant, state FROM viewed.jobs_view") == [
+        ("j", "t", "acme", "ready")
+    ]
     for view in ("limits_view", "holders_view", "waiting_view"):
         assert process.execute(f"SELECT * FROM viewed.{view}") == []
     await engine.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,7 +26,7 @@ Open = Callable[[str], Any]
 
 
 @asynccontextmanager
-async def by_asyncpg(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]:
+async def by_asyncpg(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
     connection = await asyncpg.connect(dsn)
     transaction = connection.transaction()
     await transaction.start()
@@ -35,19 +35,19 @@ async def by_asyncpg(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]:
 
 
 @asynccontextmanager
-async def by_psycopg_async(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]:
+async def by_psycopg_async(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         yield connection, connection.commit, connection.rollback
 
 
 @asynccontextmanager
-async def by_psycopg(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]:
+async def by_psycopg(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
     with psycopg.connect(dsn) as connection:
         yield connection, connection.commit, connection.rollback
 
 
 @asynccontextmanager
-async def by_sqlalchemy(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]:
+async def by_sqlalchemy(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
     engine = sqlalchemy.create_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
         yield connection, connection.commit, connection.rollback
@@ -55,7 +55,7 @@ async def by_sqlalchemy(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]:
 
 
 @asynccontextmanager
-async def by_sqlalchemy_session(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]:
+async def by_sqlalchemy_session(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
     engine = sqlalchemy.create_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
     with Session(engine) as session:
         yield session, session.commit, session.rollback
@@ -63,7 +63,7 @@ async def by_sqlalchemy_session(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]
 
 
 @asynccontextmanager
-async def by_sqlalchemy_async(dsn: str) -> AsyncIterator[tuple[Any, Any, Any]]:
+async def by_sqlalchemy_async(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
     engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
     async with AsyncSession(engine) as session:
         yield session, session.commit, session.rollback
@@ -126,9 +126,7 @@ async def test_an_unknown_kind_of_connection_is_refused(engine: PostgresEngine) 
         await engine.enqueue_within("connection", JOBS)
 
 
-async def test_an_open_transaction_blocks_nobody(
-    open_engine: OpenEngine, process: PostgresProcess
-) -> None:
+async def test_an_open_transaction_blocks_nobody(open_engine: OpenEngine, process: PostgresProcess) -> None:
     engine, other = await open_engine(), await open_engine()
     await engine.declare([Limit("A", "concurrency", 1)])
     await engine.register(Worker("w", frozenset("t")))
@@ -169,7 +167,7 @@ async def test_any_client_can_enqueue_by_a_plain_function(
         ('{"limits": [{"name": "nobody"}]}', "not declared"),
         ('{"colour": 1}', "unknown options: colour"),
         ('{"priority": 100}', "not between"),
-        ('{"id": "%s"}' % id, "exists already"),
+        (f'{{"id": "{id}"}}', "exists already"),
     ):
         with pytest.raises(psycopg.Error, match=says):
             process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", wrong)
@@ -186,11 +184,10 @@ async def test_an_app_enqueues_inside_a_transaction(process: PostgresProcess, sc
     async def note(number: Annotated[int, ConcurrencyLimit(1)]) -> None:
         ran.append(number)
 
-    async with app:
-        async with by_asyncpg(process.dsn) as (connection, commit, _), app.worker(concurrency=2):
-            handle = await app.enqueue(note.job(1), connection=connection)
-            await asyncio.sleep(0.1)
-            assert ran == []
-            await commit()
-            await handle.result(timeout=5)
+    async with app, by_asyncpg(process.dsn) as (connection, commit, _), app.worker(concurrency=2):
+        handle = await app.enqueue(note.job(1), connection=connection)
+        await asyncio.sleep(0.1)
+        assert ran == []
+        await commit()
+        await handle.result(timeout=5)
     assert ran == [1]

@@ -4,9 +4,9 @@ memory://                    in this process, gone with it; one store per app
 memory://name                the same, shared by the apps of this process that use the name
 sqlite:///jobs.db            a file, relative to the working directory
 sqlite:////var/lib/jobs.db   a file, absolute; with ?synchronous=full a power cut loses nothing either
-postgresql://user@host/db    a schema of a database: `headgate`, or another with ?schema=name. What else stands behind the
-                             question mark is the driver's (sslmode, host=/var/run/postgresql …); ?prepared=off
-                             for poolers that cannot keep prepared statements
+postgresql://user@host/db    a schema of a database: `headgate`, or another with ?schema=name; ?prepared=off for poolers
+                             that cannot keep prepared statements; what else stands behind the question mark is
+                             the driver's (sslmode, host=/var/run/postgresql …)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The PostgreSQL engine's verbs: each is one call of a server-side function. The functions' headers say what they lock."""
+"""The PostgreSQL engine's verbs: each is one call of a server-side function, whose header says what it locks."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from headgate.engine.postgres.migrate import check_server, migrate, newest, vers
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema, quoted
 from headgate.engine.postgres.waking import Watchers
+from headgate.engine.postgres.wire import got_all, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
-from headgate.engine.postgres.wire import got_all, put, put_all, put_key
 from headgate.errors import ConfigError, LeaseLost
 from headgate.job import Job, JobState, NewJob
 
@@ -184,7 +184,7 @@ class PostgresEngine(Engine):
             found = await connection.fetch(
                 f"SELECT task, at FROM {self._name}.ticks WHERE task = ANY ($1)", put_all(names)
             )
-        stored = {task: at for task, at in found}
+        stored: dict[str, int] = dict(found)
         return {name: stored[put(name)] for name in names if put(name) in stored}
 
     async def meet(self, *, now: int | None = None) -> int:
@@ -196,8 +196,9 @@ class PostgresEngine(Engine):
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         queues = None if worker.queues is None else put_all(worker.queues)
         row = await self._call(
-            "register", put(worker.id), put_all(sorted(worker.tasks)), queues, worker.lease, put(worker.host), worker.pid,
-            worker.concurrency, self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id,
+            "register", put(worker.id), put_all(sorted(worker.tasks)), queues, worker.lease, put(worker.host),
+            worker.pid, worker.concurrency, self._now(now), self.settings.reservation_ttl, self._keep,
+            self._watchers.id,
         )  # fmt: skip
         return row[0]
 
@@ -209,7 +210,12 @@ class PostgresEngine(Engine):
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
         row = await self._call(
-            "retire", put(worker), self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id
+            "retire",
+            put(worker),
+            self._now(now),
+            self.settings.reservation_ttl,
+            self._keep,
+            self._watchers.id,
         )
         self._signal(work=row[0], ended=row[0])
 
@@ -224,8 +230,9 @@ class PostgresEngine(Engine):
     ) -> Exchanged:
         said = rows.Reports(reports)
         row = await self._call(
-            "exchange", put(worker), *said.arrays(), want, None if queues is None else put_all(queues), self._now(now),
-            self.settings.patience, self.settings.reservation_ttl, self._keep, self._watchers.id, self._watchers.sole,
+            "exchange", put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
+            self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._watchers.id,
+            self._watchers.sole,
         )  # fmt: skip
         if not row["leased"]:
             raise _lapsed(worker)
@@ -266,7 +273,13 @@ class PostgresEngine(Engine):
 
     async def _steer(self, verb: str, ids: Sequence[str], now: int | None) -> list[Verdict]:
         row = await self._call(
-            "steer", verb, put_all(ids), self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id
+            "steer",
+            verb,
+            put_all(ids),
+            self._now(now),
+            self.settings.reservation_ttl,
+            self._keep,
+            self._watchers.id,
         )
         self._signal(work=row["wake"], ended=row["ended"], again=row["again"])
         return [
@@ -292,13 +305,19 @@ class PostgresEngine(Engine):
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
         if limits:
             row = await self._call(
-                "declare", rows.declared(limits), self._now(now), self.settings.reservation_ttl, self._watchers.id
+                "declare",
+                rows.declared(limits),
+                self._now(now),
+                self.settings.reservation_ttl,
+                self._watchers.id,
             )
             self._signal(work=row[0], again=row[0])
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         if not await self._override(override, False, now):
-            raise ConfigError(f"no limit is named {override.name!r}; see `headgate limits` for those there are")
+            raise ConfigError(
+                f"no limit is named {override.name!r}; see `headgate limits` for those there are"
+            )
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
@@ -307,8 +326,8 @@ class PostgresEngine(Engine):
 
     async def _override(self, o: Override, clear: bool, now: int | None) -> bool:
         row = await self._call(
-            "override", put(o.name), put(o.value), put(o.tenant), o.max, put(o.by), o.at, put(o.why), o.until, clear,
-            self._now(now), self.settings.reservation_ttl, self._watchers.id,
+            "override", put(o.name), put_if(o.value), put_if(o.tenant), o.max, put(o.by), o.at, put(o.why),
+            o.until, clear, self._now(now), self.settings.reservation_ttl, self._watchers.id,
         )  # fmt: skip
         self._signal(work=bool(row["offered"]), again=bool(row["offered"]))
         return row["there"]

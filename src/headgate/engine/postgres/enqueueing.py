@@ -14,9 +14,9 @@ from headgate.errors import ConfigError, HeadgateError, JobExists
 from headgate.job import JobState, NewJob
 
 TYPES = (
-    "text[]", "text[]", "text[]", "text[]", "text[]", "smallint[]", "bigint[]", "bigint[]", "text[]", "bigint[]", "text[]",
-    "text[]", "text[]", "bigint[]", "integer[]", "text[]", "bigint[]", "text[]", "boolean[]", "json", "bigint", "bigint",
-    "bigint[]", "text", "boolean",
+    "text[]", "text[]", "text[]", "text[]", "text[]", "smallint[]", "bigint[]", "bigint[]", "text[]", "bigint[]",
+    "text[]", "text[]", "text[]", "bigint[]", "integer[]", "text[]", "bigint[]", "text[]", "boolean[]", "json",
+    "bigint", "bigint", "bigint[]", "text", "boolean",
 )  # fmt: skip
 """Of the parameters of `_enqueue`: drivers that send texts need them."""
 

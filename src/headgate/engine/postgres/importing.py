@@ -1,4 +1,4 @@
-"""Import: the store shows what is there and holds it, lifecycle.py decides, the store writes it down. One transaction."""
+"""Import: the store shows and holds what is there, lifecycle.py decides, the store writes it down. One transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headgate.engine.postgres.lanes import Connection
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.rows import STATES, declared, history, to_json, write_retry
 from headgate.engine.postgres.scripts import quoted
-from headgate.engine.postgres.wire import got, put, put_error, put_key
+from headgate.engine.postgres.wire import got, put, put_error, put_if, put_key
 from headgate.engine.rulebook import RuleBook
 from headgate.errors import HeadgateError
 from headgate.job import PastAttempt
@@ -20,7 +20,9 @@ from headgate.job import PastAttempt
 class Import:
     """One import. Records are taken in waves in which no id and no unique key comes twice."""
 
-    def __init__(self, connection: Connection, schema: str, settings: Settings, by: str | None, now: int) -> None:
+    def __init__(
+        self, connection: Connection, schema: str, settings: Settings, by: str | None, now: int
+    ) -> None:
         self.connection = connection
         self.schema = schema
         self.settings = settings
@@ -81,12 +83,16 @@ class Import:
             book.check_uses(record.job.uses, limits)
         except HeadgateError as error:
             return str(error)
-        existing = None if row["made"] else Existing(STATES[row["state"]], history(row["history"]), row["due"])
+        existing = (
+            None if row["made"] else Existing(STATES[row["state"]], history(row["history"]), row["due"])
+        )
         taken = take_import(record, existing, self.now)
         if isinstance(taken, str) or taken.state.ended:
             return taken
         if row["rival"] is not None and (existing is None or existing.state.ended):
-            return f"job {got(row['rival'])!r} with unique key {got(row['rival_key'])!r} is {row['rival_state']}"
+            return (
+                f"job {got(row['rival'])!r} with unique key {got(row['rival_key'])!r} is {row['rival_state']}"
+            )
         return taken
 
 
@@ -113,10 +119,10 @@ def _waves(records: Sequence[ImportedJob]) -> list[list[ImportedJob]]:
 def _record(record: ImportedJob) -> dict[str, Any]:
     job = record.job
     return {
-        "id": put(job.id), "task": put(job.task), "queue": put(job.queue), "args": put(job.args), "tenant": put(job.tenant),
-        "priority": job.priority, "keys": [put_key(use.key) for use in job.uses] or None,
+        "id": put(job.id), "task": put(job.task), "queue": put(job.queue), "args": put(job.args),
+        "tenant": put(job.tenant), "priority": job.priority, "keys": [put_key(use.key) for use in job.uses] or None,
         "units": [use.units for use in job.uses] or None, "retry": write_retry(job.retry), "timeout": job.timeout,
-        "unique_key": put(job.unique), "metadata": put(job.metadata), "retention": job.retention,
+        "unique_key": put_if(job.unique), "metadata": put_if(job.metadata), "retention": job.retention,
         "enqueued_at": record.enqueued_at,
     }  # fmt: skip
 
@@ -127,13 +133,20 @@ def _taken(record: ImportedJob, row: Any, verdict: Taken | str) -> dict[str, Any
         return base
     return {
         **base, "state": str(verdict.state), "due": verdict.due, "tries": verdict.tries,
-        "retry": write_retry(record.job.retry), "unique_key": put(record.job.unique),
+        "retry": write_retry(record.job.retry), "unique_key": put_if(record.job.unique),
         "attempts": [_attempt(past) for past in verdict.attempts],
     }  # fmt: skip
 
 
 def _attempt(past: PastAttempt) -> list[Any]:
-    return [past.number, past.outcome, past.started_at, past.ended_at, put(past.worker), put_error(past.error)]
+    return [
+        past.number,
+        past.outcome,
+        past.started_at,
+        past.ended_at,
+        put(past.worker),
+        put_error(past.error),
+    ]
 
 
 def _result(record: ImportedJob, row: Any, verdict: Taken | str, state: str | None) -> ImportResult:
@@ -141,5 +154,7 @@ def _result(record: ImportedJob, row: Any, verdict: Taken | str, state: str | No
     if isinstance(verdict, str):
         return ImportResult(record.job.id, there, verdict)
     if state is None:
-        return ImportResult(record.job.id, there, f"an unfinished job has the unique key {record.job.unique!r}")
+        return ImportResult(
+            record.job.id, there, f"an unfinished job has the unique key {record.job.unique!r}"
+        )
     return ImportResult(record.job.id, STATES[state])

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-import asyncpg
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from headgate.engine.postgres.trouble import translated
 
 MOST = 8
 """Connections per event loop and process. A worker uses two or three: exchange, heartbeat, sweep."""
-CONNECT_TIMEOUT = 10.0
+CONNECT_TIMEOUT = 10
 
 Connection = Any
 """An asyncpg connection; the driver is not typed."""
+
+
+_connect = cast(Callable[..., Awaitable[Connection]], asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
 
 
 class Lane:
@@ -47,7 +50,7 @@ class Lanes:
     async def connect(self) -> Connection:
         """One connection that nobody else gets."""
         with translated(self.where):
-            return await asyncpg.connect(self.dsn, timeout=CONNECT_TIMEOUT, **self.options)
+            return await _connect(self.dsn, timeout=CONNECT_TIMEOUT, **self.options)
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
@@ -61,8 +64,11 @@ class Lanes:
             try:
                 with translated(self.where):
                     yield connection
+            except asyncio.CancelledError:
+                connection.terminate()
+                raise
             except BaseException:
-                if connection.is_in_transaction() or not _is_idle(connection):
+                if not connection.is_closed() and connection.is_in_transaction():
                     connection.terminate()
                 raise
             finally:
@@ -84,10 +90,6 @@ class Lanes:
         self._lanes.clear()
 
 
-def _is_idle(connection: Connection) -> bool:
-    return not connection.is_closed() and not connection._protocol._is_cancelling()  # pyright: ignore
-
-
 async def _close(connection: Connection) -> None:
     try:
         await asyncio.wait_for(connection.close(), 2)
@@ -99,8 +101,5 @@ def _abandon(connection: Connection) -> None:
     """Its loop is closed: only the socket is left to be closed."""
     transport = getattr(connection, "_transport", None)
     sock = transport.get_extra_info("socket") if transport is not None else None
-    if sock is not None:
-        try:
-            sock._sock.close() if hasattr(sock, "_sock") else None
-        except OSError:
-            pass
+    with suppress(OSError, AttributeError):
+        cast(Any, sock)._sock.close()

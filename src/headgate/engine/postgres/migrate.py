@@ -1,6 +1,6 @@
 """Numbered migrations, forward only. Two processes may start at once: the second waits and finds the work done.
 
-The tables have a version each time they change; the functions and views belong to the version and are made anew with it.
+The tables have a version each time they change; functions and views belong to the version and are made anew with it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ async def version(connection: Connection, schema: str, where: str) -> int:
         raise SchemaMismatch(
             f"{where}: schema {schema!r} holds other tables; choose another with ?schema=name"
         )
-    found = await connection.fetchval(
-        f"SELECT value FROM {quoted(schema)}.meta WHERE name = 'version'"
-    )
+    found = await connection.fetchval(f"SELECT value FROM {quoted(schema)}.meta WHERE name = 'version'")
     if int(found or 0) > newest():
         raise SchemaMismatch(
             f"{where}: schema {schema!r} has version {found}, but this Headgate knows only {newest()}; upgrade Headgate"

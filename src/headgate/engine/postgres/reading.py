@@ -26,7 +26,7 @@ from headgate.engine.contract import (
 from headgate.engine.postgres.lanes import Connection
 from headgate.engine.postgres.rows import STATES, job, uses
 from headgate.engine.postgres.statements import sql
-from headgate.engine.postgres.wire import got, got_key, put, put_all, put_key
+from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
 from headgate.engine.rulebook import RuleBook
 from headgate.engine.status import all_status, key_status
 from headgate.job import Job, JobState
@@ -65,7 +65,7 @@ class Reader:
 
     async def find(self, wanted: Filter, limit: int, after: str | None) -> list[Job]:
         """Jobs that match, newest first."""
-        rows = await self._rows("find", *_filter(wanted), put(after), limit)
+        rows = await self._rows("find", *_filter(wanted), put_if(after), limit)
         return [job(row) for row in rows]
 
     async def count(self, wanted: Filter) -> int:
@@ -85,7 +85,9 @@ class Reader:
     async def keys_in_use(self, name: str) -> list[KeyInUse]:
         """The keys of one limit that are held or waited for."""
         book, _ = await self.book()
-        counts = sorted((got_key(key), held, waiting) for key, held, waiting in await self._rows("key_counts", None))
+        counts = sorted(
+            (got_key(key), held, waiting) for key, held, waiting in await self._rows("key_counts", None)
+        )
         return [
             KeyInUse(key, book.number(Key.of(key)), held, waiting, _computed_at(book, key))
             for key, held, waiting in counts
@@ -98,7 +100,9 @@ class Reader:
         for queue, state, number in await self._rows("queues"):
             counts[got(queue)][state] += number
         return [
-            QueueStatus(name, bool(n["paused"]), *(n[s] for s in ("scheduled", "ready", "waiting", "running")))
+            QueueStatus(
+                name, bool(n["paused"]), *(n[s] for s in ("scheduled", "ready", "waiting", "running"))
+            )
             for name, n in sorted(counts.items())
         ]
 
@@ -151,7 +155,9 @@ class Reader:
         views = tuple(_view(book, row) for row in _decode(jobs))
         waited = {view.waiting_on for view in views if view.waiting_on is not None}
         keys = {*held, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
-        spent = Meters({got_key(k): v for k, v in _decode(meters)}, [(got_key(k), *v) for k, *v in _decode(starts)])
+        spent = Meters(
+            {got_key(k): v for k, v in _decode(meters)}, [(got_key(k), *v) for k, *v in _decode(starts)]
+        )
         return Snapshot(
             jobs=views,
             holders=dict(held),
@@ -206,7 +212,7 @@ def _book(limits: str, overrides: str, computed: str) -> RuleBook:
         book.limits[got(name)] = Limit(got(name), *rest)
     for row in _decode(overrides):
         name, max, value, tenant, by, at, why, until = row
-        scope = (got(name), got(value), got(tenant))
+        scope = (got(name), got_if(value), got_if(tenant))
         book.overrides[scope] = Override(scope[0], max, scope[1], scope[2], got(by), at, got(why), until)
     for key, max, at in _decode(computed):
         book.computed[got_key(key)] = (max, at)
@@ -227,29 +233,29 @@ def _worker(row: Any) -> WorkerStatus:
 
 def _holder(row: Any) -> Holder:
     id, task, worker, since, reserved = row
-    return Holder(got(id), got(task), got(worker), since, reserved)
+    return Holder(got(id), got(task), got_if(worker), since, reserved)
 
 
 def _view(book: RuleBook, row: Any) -> JobView:
     (
-        id, state, queue, task, priority, seq, due, keys, units, waiting_on, offered_by, refusals, worker, attempt, tries,
-        set_aside,
+        id, state, queue, task, priority, seq, due, keys, units, waiting_on, offered_by, refusals, worker,
+        attempt, tries, set_aside,
     ) = row  # fmt: skip
     return JobView(
         id=got(id), state=STATES[state], queue=got(queue), task=got(task), order=(priority, seq), due=due,
         uses=book.uses(got(task), got(queue), uses(keys, units)), waiting_on=waiting_on and got_key(waiting_on),
-        offered_by=offered_by and got_key(offered_by), refusals=refusals, worker=got(worker), attempt=attempt, tries=tries,
-        set_aside=set_aside,
+        offered_by=offered_by and got_key(offered_by), refusals=refusals, worker=got_if(worker), attempt=attempt,
+        tries=tries, set_aside=set_aside,
     )  # fmt: skip
 
 
 def _filter(wanted: Filter) -> tuple[Any, ...]:
     return (
         None if wanted.states is None else [str(state) for state in wanted.states],
-        put(wanted.queue),
-        put(wanted.task),
-        put(wanted.tenant),
+        put_if(wanted.queue),
+        put_if(wanted.task),
+        put_if(wanted.tenant),
         None if wanted.waiting_on is None else put_key(wanted.waiting_on),
         None if wanted.ids is None else put_all(wanted.ids),
-        put(wanted.unique),
+        put_if(wanted.unique),
     )

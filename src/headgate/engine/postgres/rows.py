@@ -19,7 +19,7 @@ from headgate.engine.contract import (
     Stopped,
     Succeeded,
 )
-from headgate.engine.postgres.wire import got, got_key, put, put_error, put_key
+from headgate.engine.postgres.wire import got, got_if, got_key, put, put_error, put_if, put_key
 from headgate.job import Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
@@ -48,7 +48,7 @@ def history(text: str | None) -> tuple[PastAttempt, ...]:
     if text is None:
         return ()
     return tuple(
-        msgspec.structs.replace(past, worker=got(past.worker), error=got(past.error))
+        msgspec.structs.replace(past, worker=got(past.worker), error=got_if(past.error))
         for past in _read_history(text)
     )
 
@@ -56,16 +56,17 @@ def history(text: str | None) -> tuple[PastAttempt, ...]:
 def job(row: Sequence[Any]) -> Job:
     """A row of get.sql or find.sql."""
     (
-        _, id, task, queue, tenant, priority, due, state, enqueued_at, args, keys, units, retry, timeout, unique, metadata,
-        retention, waiting_on, _, attempt, tries, worker, started_at, ended_at, _, cancel_requested, error, result,
-        progress, past,
+        _, id, task, queue, tenant, priority, due, state, enqueued_at, args, keys, units, retry, timeout, unique,
+        metadata, retention, waiting_on, _, attempt, tries, worker, started_at, ended_at, _, cancel_requested,
+        error, result, progress, past,
     ) = row  # fmt: skip
     return Job(
-        id=got(id), task=got(task), queue=got(queue), args=got(args), tenant=got(tenant), priority=priority, state=STATES[state],
-        due=due, enqueued_at=enqueued_at, uses=uses(keys, units), retry=_read_retry(retry), timeout=timeout,
-        unique=got(unique), metadata=got(metadata), retention=retention, waiting_on=waiting_on and got_key(waiting_on),
-        attempt=attempt, tries=tries, worker=got(worker), started_at=started_at, ended_at=ended_at,
-        cancel_requested=cancel_requested, error=got(error), result=got(result), progress=got(progress), history=history(past),
+        id=got(id), task=got(task), queue=got(queue), args=got(args), tenant=got(tenant), priority=priority,
+        state=STATES[state], due=due, enqueued_at=enqueued_at, uses=uses(keys, units), retry=_read_retry(retry),
+        timeout=timeout, unique=got_if(unique), metadata=got_if(metadata), retention=retention,
+        waiting_on=waiting_on and got_key(waiting_on), attempt=attempt, tries=tries, worker=got_if(worker),
+        started_at=started_at, ended_at=ended_at, cancel_requested=cancel_requested, error=got_if(error),
+        result=got_if(result), progress=got_if(progress), history=history(past),
     )  # fmt: skip
 
 
@@ -76,17 +77,18 @@ def attempts(row: Any) -> tuple[Attempt, ...]:
     columns = (
         row[name]
         for name in (
-            "ids", "numbers", "tasks", "queues", "args", "tenants", "priorities", "tries", "retries", "timeouts", "metadatas",
-            "enqueued", "progresses",
+            "ids", "numbers", "tasks", "queues", "args", "tenants", "priorities", "tries", "retries", "timeouts",
+            "metadatas", "enqueued", "progresses",
         )
     )  # fmt: skip
     now = row["at"]
     return tuple(
         Attempt(
-            got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, _read_retry(retry), timeout,
-            got(metadata), enqueued, now, got(progress),
+            got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, _read_retry(retry),
+            timeout, got_if(metadata), enqueued, now, got_if(progress),
         )
-        for id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued, progress in zip(
+        for id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued,
+        progress in zip(
             *columns, strict=True
         )
     )  # fmt: skip
@@ -114,9 +116,9 @@ def enqueued(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
         [each.at for each in jobs],
         [write_retry(each.retry) for each in jobs],
         [each.timeout for each in jobs],
-        [put(each.unique) for each in jobs],
+        [put_if(each.unique) for each in jobs],
         [each.on_conflict for each in jobs],
-        [put(each.metadata) for each in jobs],
+        [put_if(each.metadata) for each in jobs],
         [each.retention for each in jobs],
         use_jobs,
         use_keys,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-import asyncpg
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
 

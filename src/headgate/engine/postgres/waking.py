@@ -86,7 +86,9 @@ class Watchers:
             number = self._count
             table[number] = entry
             if self._thread is None and not self._stopping:
-                self._thread = threading.Thread(target=self._run, name="headgate-postgres-listen", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="headgate-postgres-listen", daemon=True
+                )
                 self._thread.start()
             self._ring()
 
@@ -166,7 +168,9 @@ class Watchers:
                     if not through:
                         self.signal(work=True, ended=True)
                 if not lost.is_set():
-                    await connection.execute(f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id)
+                    await connection.execute(
+                        f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id
+                    )
         finally:
             connection.terminate()
             await asyncio.sleep(0)
@@ -182,7 +186,8 @@ class Watchers:
             await asyncio.wait_for(heard.wait(), ECHO_TIMEOUT)
         except TimeoutError:
             log.warning(
-                "notifications do not come through (a pooler in transaction mode?); asking every %s s instead", POLL
+                "notifications do not come through (a pooler in transaction mode?); asking every %s s instead",
+                POLL,
             )
             return False
         return True

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import overload
 
 from headgate.keys import Key
 
 ESCAPE = "\x1b"
 
 
-@overload
-def put(text: str) -> str: ...
-@overload
-def put(text: str | None) -> str | None: ...
-def put(text: str | None) -> str | None:
+def put(text: str) -> str:
     """A text as it is stored."""
-    if text is None or ("\0" not in text and ESCAPE not in text):
+    if "\0" not in text and ESCAPE not in text:
         return text
     return text.replace(ESCAPE, ESCAPE + "1").replace("\0", ESCAPE + "0")
 
 
-@overload
-def got(text: str) -> str: ...
-@overload
-def got(text: str | None) -> str | None: ...
-def got(text: str | None) -> str | None:
+def got(text: str) -> str:
     """A stored text as it was."""
-    if text is None or ESCAPE not in text:
-        return text
-    return text.replace(ESCAPE + "0", "\0").replace(ESCAPE + "1", ESCAPE)
+    return text if ESCAPE not in text else text.replace(ESCAPE + "0", "\0").replace(ESCAPE + "1", ESCAPE)
+
+
+def put_if(text: str | None) -> str | None:
+    """One that may be missing."""
+    return None if text is None else put(text)
+
+
+def got_if(text: str | None) -> str | None:
+    """One that may be missing."""
+    return None if text is None else got(text)
 
 
 def put_all(texts: Iterable[str]) -> list[str]:
@@ -52,7 +51,7 @@ def put_key(ident: str) -> str:
     if "\0" not in ident and ESCAPE not in ident:
         return ident
     key = Key.of(ident)
-    return Key(put(key.name), put(key.value), put(key.tenant), key.rate).ident
+    return Key(put(key.name), put_if(key.value), put(key.tenant), key.rate).ident
 
 
 def got_key(ident: str) -> str:
@@ -60,4 +59,4 @@ def got_key(ident: str) -> str:
     if ESCAPE not in ident:
         return ident
     key = Key.of(ident)
-    return Key(got(key.name), got(key.value), got(key.tenant), key.rate).ident
+    return Key(got(key.name), got_if(key.value), got(key.tenant), key.rate).ident

@@ -1,7 +1,7 @@
 """Enqueueing inside a caller's transaction, through whatever connection the caller has.
 
-asyncpg, psycopg (sync and async) and SQLAlchemy (connections and sessions, sync and async) are told apart by where their
-classes come from, so that none of them has to be installed.
+asyncpg, psycopg (sync and async) and SQLAlchemy (connections and sessions, sync and async) are told apart by where
+their classes come from, so that none of them has to be installed.
 """
 
 from __future__ import annotations

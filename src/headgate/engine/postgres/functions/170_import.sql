@@ -10,9 +10,10 @@ RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, hist
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
-    v_now bigint := headgate._now(p_now);
-    r     record;
-    j     record;
+    v_now  bigint := headgate._now(p_now);
+    v_seqs bigint[] := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, json_array_length(p_jobs)));
+    r      record;
+    j      record;
 BEGIN
     IF p_declared IS NOT NULL AND headgate._differs(p_declared) THEN
         PERFORM headgate._change_rules();
@@ -29,7 +30,7 @@ BEGIN
     LOOP
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry,
                                    timeout, metadata, retention)
-        VALUES (nextval('headgate.arrivals'), r.id, r.task, r.queue, r.tenant, r.priority, 4611686018427387904, 'scheduled',
+        VALUES (v_seqs[r.n], r.id, r.task, r.queue, r.tenant, r.priority, 4611686018427387904, 'scheduled',
                 coalesce(r.enqueued_at, v_now), r.args, r.keys, r.units, r.retry, r.timeout, r.metadata, r.retention)
         ON CONFLICT (id) DO NOTHING;
         _import_begin.made := FOUND;
