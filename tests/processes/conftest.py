@@ -57,7 +57,7 @@ class Place:
 
     def worker(self, *, before: str = "", wait: bool = True, **options: Any) -> Child:
         """A worker process; returns when it is registered unless told not to wait."""
-        child = self.child(before + WORK, json.dumps({"lease": 2, "grace": 5, **options}))
+        child = self.child(before + WORK, json.dumps({"lease": 15, "grace": 5, **options}))
         if wait:
             assert child.hear() == "registered"
         return child

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated
 
 from headgate import App, ConcurrencyLimit, Retry, current_job
@@ -22,14 +24,23 @@ def note(kind: str, key: str) -> None:
     os.write(_record, line.encode())
 
 
+@contextmanager
+def noted(key: str) -> Generator[None]:
+    """A start and an end, also when the worker's fence cancels the attempt."""
+    note("start", key)
+    try:
+        yield
+    finally:
+        note("end", key)
+
+
 @app.task(retry=STUBBORN)
 async def visit(
     customer: Annotated[int, ConcurrencyLimit(1, scope="customer")], seconds: float = 0.005
 ) -> None:
     """One at a time per customer."""
-    note("start", f"customer={customer}")
-    await asyncio.sleep(seconds)
-    note("end", f"customer={customer}")
+    with noted(f"customer={customer}"):
+        await asyncio.sleep(seconds)
 
 
 @app.task(retry=STUBBORN)
@@ -37,17 +48,15 @@ def visit_in_thread(
     customer: Annotated[int, ConcurrencyLimit(1, scope="customer")], seconds: float = 0.005
 ) -> None:
     """The same keys, from threads."""
-    note("start", f"customer={customer}")
-    time.sleep(seconds)
-    note("end", f"customer={customer}")
+    with noted(f"customer={customer}"):
+        time.sleep(seconds)
 
 
 @app.task(retry=STUBBORN, max_concurrent=3)
 async def ship(seconds: float = 0.005) -> None:
     """Three at a time over all workers."""
-    note("start", "ship")
-    await asyncio.sleep(seconds)
-    note("end", "ship")
+    with noted("ship"):
+        await asyncio.sleep(seconds)
 
 
 @app.task(retry=STUBBORN, limits=[ConcurrencyLimit(4, scope="dock")])
@@ -55,11 +64,8 @@ async def load(
     customer: Annotated[int, ConcurrencyLimit(1, scope="customer")], seconds: float = 0.005
 ) -> None:
     """Two keys at once."""
-    note("start", f"customer={customer}")
-    note("start", "dock")
-    await asyncio.sleep(seconds)
-    note("end", "dock")
-    note("end", f"customer={customer}")
+    with noted(f"customer={customer}"), noted("dock"):
+        await asyncio.sleep(seconds)
 
 
 @app.task(retry=STUBBORN)

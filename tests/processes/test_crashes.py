@@ -124,7 +124,7 @@ def test_workers_killed_at_random_under_load_lose_nothing_and_exceed_nothing(
     dice = random.Random(20)
     shop, customers, seconds = place.shop, 15, 15.0
     handles: list[str] = []
-    workers: list[Child] = [place.worker(lease=LEASE, concurrency=8, wait=False) for _ in range(4)]
+    workers: list[Child] = [place.worker(lease=2, concurrency=8, wait=False) for _ in range(4)]
     end = time.monotonic() + seconds
     kill_at = time.monotonic() + 2
     while time.monotonic() < end:
@@ -138,7 +138,7 @@ def test_workers_killed_at_random_under_load_lose_nothing_and_exceed_nothing(
         if time.monotonic() > kill_at:
             victim = workers.pop(dice.randrange(4))
             place.kill(victim)
-            workers.append(place.worker(lease=LEASE, concurrency=8, wait=False))
+            workers.append(place.worker(lease=2, concurrency=8, wait=False))
             kill_at = time.monotonic() + dice.uniform(0.3, 1.5)
         time.sleep(dice.uniform(0.05, 0.15))
     until_done()
@@ -152,6 +152,7 @@ def test_workers_killed_at_random_under_load_lose_nothing_and_exceed_nothing(
     assert set(overlaps.values()) == {1}
     assert all(limit.held == limit.waiting == 0 for limit in place.app.limits_sync())
     for worker in workers:
+        assert worker.hear() == "registered"
         worker.signal(signal.SIGTERM)
         assert worker.wait(15) == 0
     assert place.app.workers_sync() == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib import resources
-from pathlib import Path
 
 import apsw
 import pytest
@@ -28,7 +27,7 @@ FOR_PEOPLE = {
 """Looked at, never in the way of a job: these may scan."""
 
 FIRST_ENTRY = {
-    "any_aside": "stops at the first entry of jobs_aside",
+    "turn": "asks whether jobs_aside has a first entry",
     "aside_tasks": "begins at the first entry of jobs_aside, then goes on in index steps",
 }
 """A scan of a partial index that ends with its first row."""
@@ -47,10 +46,10 @@ SMALL_TABLES = {"computed", "limits", "overrides", "paused", "timers", "workers"
 JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|meters|starts|h|j|n|o)\b")
 
 
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[Connection]:
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """A migrated file, never analysed: the planner has no statistics, as in production."""
-    connection = connect(str(tmp_path / "jobs.db"), "NORMAL", 0)
+    connection = connect(str(tmp_path_factory.mktemp("plans") / "jobs.db"), "NORMAL", 0)
     migrate(connection, "jobs.db", 0)
     yield connection
     connection.close()
@@ -75,7 +74,7 @@ def test_no_statement_of_the_hot_path_scans_what_grows(name: str, connection: Co
     scans = [step for step in plan(connection, name) if JOBS_AND_HOLDERS.match(step)]
     if name in FIRST_ENTRY:
         assert scans == ["SCAN jobs USING COVERING INDEX jobs_aside"]
-        assert "LIMIT 1" in sql(name)
+        assert "LIMIT 1" in sql(name) or "EXISTS" in sql(name)
     elif name == "old_starts":
         assert scans == ["SCAN starts USING INDEX starts_at"]
         assert "LIMIT ?1" in sql(name)

@@ -2,55 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from heapq import merge
 from itertools import islice
 
-from headgate.engine.sqlite.rows import Candidate, Values, claim_order
+from headgate.engine.sqlite.rows import Candidate
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.turn import Turn
 
 
 class ReadyJobs:
     """The ready jobs of some queues in the order of a claim: queue after queue as given, or all queues as one."""
 
-    def __init__(self, step: Step, queues: Sequence[str] | None, known: Collection[str]) -> None:
+    def __init__(self, step: Step, queues: Sequence[str] | None, turn: Turn) -> None:
         self.step = step
-        self.known = known
+        self.turn = turn
         self.queues = queues
-        self.paused = {queue for (queue,) in step.execute(sql("paused"))}
 
     def __call__(self, most: int) -> Sequence[Candidate]:
-        self.step.ledger.flush()
-        rows = self._all(most) if self.queues is None else self._in_order(self.queues, most)
-        found = [Candidate.claimable(row) for row in rows]
+        self.step.ledger.write_decided()
+        found = self._all(most) if self.queues is None else self._in_order(self.queues, most)
         self.step.ledger.count_held({use.key for job in found for use in self.step.ledger.uses(job)})
         return found
 
-    def _all(self, most: int) -> list[Values]:
+    def _all(self, most: int) -> list[Candidate]:
         names = [queue for (queue,) in self.step.execute(sql("ready_queues"))]
         aside = self._aside()
-        names += [queue for queue, _ in aside if queue not in names]
-        return self._first([name for name in names if name not in self.paused], aside, most)
+        names += [
+            queue
+            for queue in (
+                *(queue for queue, _ in aside),
+                *(queue for queue, _ in self.step.ledger.offered_now()),
+            )
+            if queue not in names
+        ]
+        return self._first([name for name in names if name not in self.turn.paused], aside, most)
 
-    def _in_order(self, queues: Sequence[str], most: int) -> list[Values]:
-        found: list[Values] = []
+    def _in_order(self, queues: Sequence[str], most: int) -> list[Candidate]:
+        found: list[Candidate] = []
         aside = self._aside()
         for name in dict.fromkeys(queues):
-            if name not in self.paused and len(found) < most:
+            if name not in self.turn.paused and len(found) < most:
                 found += self._first([name], aside, most - len(found))
         return found
 
-    def _first(self, queues: Sequence[str], aside: Sequence[tuple[str, str]], most: int) -> list[Values]:
-        execute = self.step.execute
-        lines = [execute(sql("claimable"), (queue, most)).fetchall() for queue in queues]
-        for queue, task in aside:
-            if queue in queues:
-                lines.append(execute(sql("claimable_aside"), (queue, task, most)).fetchall())
-        return lines[0] if len(lines) == 1 else list(islice(merge(*lines, key=claim_order), most))
+    def _first(self, queues: Sequence[str], aside: Sequence[tuple[str, str]], most: int) -> list[Candidate]:
+        """The first of what is written as ready, what others set aside, and what this step has offered itself."""
+        lines = [self._read("claimable", queue, most) for queue in queues]
+        lines += [
+            self._read("claimable_aside", queue, task, most) for queue, task in aside if queue in queues
+        ]
+        lines += [
+            sorted(offers, key=_order) for queue, offers in self.step.ledger.offered_now() if queue in queues
+        ]
+        return lines[0] if len(lines) == 1 else list(islice(merge(*lines, key=_order), most))
+
+    def _read(self, statement: str, *bindings: object) -> list[Candidate]:
+        return [Candidate.claimable(row) for row in self.step.execute(sql(statement), bindings)]
 
     def _aside(self) -> list[tuple[str, str]]:
         """Jobs that others set aside and this worker knows; rarely any."""
-        if self.step.execute(sql("any_aside")).get is None:
+        if not self.turn.aside:
             return []
-        return [(queue, task) for queue, task in self.step.execute(sql("aside_tasks")) if task in self.known]
+        return [
+            (queue, task) for queue, task in self.step.execute(sql("aside_tasks")) if task in self.turn.known
+        ]
+
+
+def _order(job: Candidate) -> tuple[int, int, int]:
+    return job.order

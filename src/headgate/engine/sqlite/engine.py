@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
 from headgate.clock import now_us
 from headgate.engine.contract import (
     Beat,
@@ -45,13 +43,13 @@ from headgate.engine.sqlite.rows import to_json
 from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
-from headgate.engine.sqlite.sweeping import next_due, nothing_due, sweep
+from headgate.engine.sqlite.sweeping import nothing_due, sweep
+from headgate.engine.sqlite.turn import begin_turn, end_turn, lapsed
 from headgate.engine.stored import Stored
-from headgate.errors import ConfigError, LeaseLost
+from headgate.errors import ConfigError
 from headgate.job import ENDED, PENDING, Job, JobState, NewJob
 
 T = TypeVar("T")
-_read_tasks = msgspec.json.Decoder(frozenset[str]).decode
 
 
 class SqliteEngine(Engine):
@@ -176,7 +174,7 @@ class SqliteEngine(Engine):
         def work(step: Step) -> Beat:
             step.execute(sql("beat"), (worker, step.now))
             if not step.connection.changes():
-                raise _lapsed(worker)
+                raise lapsed(worker)
             return Beat(_cancelling(step, worker), step.now)
 
         return await self._write(work, now)
@@ -199,28 +197,21 @@ class SqliteEngine(Engine):
         now: int | None = None,
     ) -> Exchanged:
         def work(step: Step) -> Exchanged:
-            known = self._known(step, worker)
+            turn = begin_turn(step, worker)
             refused = step.report(worker, reports)
             step.admission.offer()
             step.ledger.claimer = worker
-            more = want > 0 and step.admission.claim_many(want, known, ReadyJobs(step, queues, known))
+            more = want > 0 and step.admission.claim_many(want, turn.known, ReadyJobs(step, queues, turn))
             step.finish()
             return _exchanged(step, worker, refused, more)
 
         def glance(step: Step) -> Exchanged | None:
-            known = self._known(step, worker)
-            if want > 0 and ReadyJobs(step, queues, known)(1):
+            turn = begin_turn(step, worker)
+            if want > 0 and ReadyJobs(step, queues, turn)(1):
                 return None
             return _exchanged(step, worker, [], False)
 
         return await self._write(work, now, None if reports else glance)
-
-    def _known(self, step: Step, worker: str) -> frozenset[str]:
-        """The tasks of a worker whose lease is good."""
-        rows = step.execute(sql("lease"), (worker,)).fetchall()
-        if not rows or rows[0][0] <= step.now:
-            raise _lapsed(worker)
-        return _read_tasks(rows[0][1])
 
     async def sweep(self, *, now: int | None = None) -> Swept:
         return await self._write(sweep, now, nothing_due)
@@ -336,11 +327,12 @@ class SqliteEngine(Engine):
 
 
 def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more: bool) -> Exchanged:
+    cancelling, next_due = end_turn(step, worker)
     return Exchanged(
         attempts=tuple(step.ledger.started),
         refused=tuple(refused),
-        cancelling=_cancelling(step, worker),
-        next_due=next_due(step),
+        cancelling=cancelling,
+        next_due=next_due,
         more=more,
         now=step.now,
         set_aside=tuple(step.admission.unknown),
@@ -349,10 +341,6 @@ def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more
 
 def _cancelling(step: Step, worker: str) -> tuple[str, ...]:
     return tuple(id for (id,) in step.execute(sql("cancelling"), (worker,)))
-
-
-def _lapsed(worker: str) -> LeaseLost:
-    return LeaseLost(f"the lease of worker {worker!r} has lapsed; what it ran is no longer its own")
 
 
 def _has_rival(step: Step, job: Stored) -> bool:

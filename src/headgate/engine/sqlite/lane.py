@@ -22,7 +22,7 @@ from headgate.errors import EngineUnavailable, HeadgateError
 T = TypeVar("T")
 Glance = Callable[[], Any]
 MOST_TOGETHER = 200
-LOOK_SECONDS = 0.015
+LOOK_SECONDS = 0.018
 
 
 class Operation:

@@ -1,7 +1,8 @@
 """The SQLite engine's ledger: admission's questions answered from indexes, its decisions written in batches.
 
 Counts are read once per key and step and kept in step with the decisions; changes of jobs are collected and written
-together by `flush`, before anything reads the lines that they alter.
+together by `flush`, before anything reads the lines that they alter. Offers are written last: a waiter that is
+claimed in the very step that offers it (the usual way of a slot) is never written as ready.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class SqliteLedger:
         self._held: dict[str, int] = {}
         self._offered: dict[tuple[str, str], int] = {}
         self._queues: dict[str, list[str]] = {}
+        self._heads: dict[tuple[str, str], Candidate] = {}
         self._waited: dict[tuple[str, str], bool] = {}
         self._meters: dict[str, Meter] = {}
         self._spent: dict[str, Bucket] = {}
@@ -47,7 +49,7 @@ class SqliteLedger:
         self._changed: dict[int, Stored] = {}
         self._starts: list[int] = []
         self._takes: list[tuple[str, int, int]] = []
-        self._ready: list[tuple[int, str | None, int]] = []
+        self._offers: dict[int, Candidate] = {}
         self._parked: list[tuple[int, str, int, int]] = []
         self._aside: list[int] = []
         self._stale: set[str] = set()
@@ -71,7 +73,7 @@ class SqliteLedger:
         """Read the counts of keys that are about to be asked for, in one go."""
         unknown = [key for key in keys if key not in self._held and not is_rate(key)]
         if unknown:
-            self.flush()
+            self.write_decided()
             self._held.update(self.execute(sql("held"), (to_json(unknown),)))
 
     def recount(self, key: str) -> None:
@@ -108,9 +110,12 @@ class SqliteLedger:
     def expect(self, keys: Collection[str]) -> None:
         self.flush()
         self._queues = {key: [] for key in keys}
-        for key, queue, offered, held in self.execute(sql("waited_for"), (to_json(list(keys)),)):
-            self._queues[key].append(queue)
-            self._offered[key, queue] = offered
+        self._heads.clear()
+        for offered, held, *row in self.execute(sql("waited_for"), (to_json(list(keys)),)):
+            head, key = Candidate.waiter(row), row[16]
+            self._queues[key].append(head.queue)
+            self._heads[key, head.queue] = head
+            self._offered[key, head.queue] = offered
             self._held[key] = held
 
     def queues_waiting(self, key: str) -> Sequence[str]:
@@ -119,6 +124,8 @@ class SqliteLedger:
     def waiters(self, key: str, queue: str, most: int) -> Sequence[Candidate]:
         if key in self._stale or self._new or self._changed:
             self.flush()
+        elif most == 1 and (key, queue) in self._heads:
+            return [self._heads[key, queue]]
         return [Candidate.waiter(row) for row in self.execute(sql("waiters"), (key, queue, most))]
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,6 +168,7 @@ class SqliteLedger:
     def start(self, job: Row) -> None:
         assert isinstance(job, Candidate)
         self.take_offer_back(job)
+        self._offers.pop(job.seq, None)
         self._starts.append(job.seq)
         self._pending = True
         self.started.append(job.attempt(self.now))
@@ -175,8 +183,9 @@ class SqliteLedger:
             job.state, job.waiting_on, job.offered_by, job.units = JobState.READY, None, offered_by, units
             self.save(job)
         else:
-            self._ready.append((job.seq, offered_by, units))
-            self._pending = True
+            assert isinstance(job, Candidate)
+            job.waiting_on, job.offered_by, job.units = None, offered_by, units
+            self._offers[job.seq] = job
         if waited_on is not None:
             self.leave_line(waited_on, job.queue)
 
@@ -188,17 +197,21 @@ class SqliteLedger:
             job.units, job.refusals, job.set_aside = on.units, refusals, False
             self.save(job)
         else:
+            self._offers.pop(job.seq, None)
             self._parked.append((job.seq, on.key, on.units, refusals))
             self._pending = True
         self._stale.add(on.key)
+        self._heads.pop((on.key, job.queue), None)
         self._waited[on.key, job.queue] = True
 
     def leave_line(self, key: str, queue: str) -> None:
         """A job stops waiting on a key."""
         self._stale.add(key)
+        self._heads.pop((key, queue), None)
         self._waited.pop((key, queue), None)
 
     def set_aside(self, job: Row) -> None:
+        self.flush()
         self.take_offer_back(job)
         self._aside.append(job.seq)
         self._pending = True
@@ -222,8 +235,24 @@ class SqliteLedger:
             self._changed[job.seq] = job
             self._pending = True
 
+    def offered_now(self) -> Iterable[tuple[str, list[Candidate]]]:
+        """The jobs that this step has offered and not yet written, by queue."""
+        queues: dict[str, list[Candidate]] = {}
+        for job in self._offers.values():
+            queues.setdefault(job.queue, []).append(job)
+        return queues.items()
+
     def flush(self) -> None:
-        """Write what was decided so far."""
+        """Write everything."""
+        self.write_decided()
+        if self._offers:
+            rows = [(job.seq, job.offered_by, job.units) for job in self._offers.values()]
+            self.execute(sql("make_ready"), (to_json(rows),))
+            self._offers.clear()
+        self._stale.clear()
+
+    def write_decided(self) -> None:
+        """Write everything but the offers of this step."""
         if not self._pending:
             return
         self._pending = False
@@ -234,13 +263,11 @@ class SqliteLedger:
             self._insert()
         self._flush_json("start", self._starts, self.claimer, self.now)
         self._flush_json("take", self._takes, self.now)
-        self._flush_json("make_ready", self._ready)
         self._flush_json("park", self._parked)
         self._flush_json("set_aside", self._aside)
         for key, bucket in self._spent.items():
             self.execute(sql("put_meter"), (key, bucket.full_at))
         self._spent.clear()
-        self._stale.clear()
 
     def _insert(self) -> None:
         """New jobs get consecutive numbers: nobody else inserts within the transaction."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -39,27 +39,33 @@ class Candidate:
 
     __slots__ = ("id", "offered_by", "queue", "refusals", "row", "seq", "task", "units", "uses", "waiting_on")
 
-    row: Values
-    uses: tuple[Use, ...]
+    waiting_on: str | None
+    offered_by: str | None
 
-    @classmethod
-    def claimable(cls, row: Values) -> Candidate:
-        """From claimable.sql."""
-        self = cls.__new__(cls)
+    def __init__(self, row: Sequence[Any]) -> None:
         self.seq, self.id, self.task, self.queue = row[:4]
-        self.waiting_on = None
-        self.offered_by, self.units, self.refusals = row[16:]
         self.uses = read_uses(row[15])
+        self.units, self.refusals = row[17:]
         self.row = row
+
+    @classmethod
+    def claimable(cls, row: Sequence[Any]) -> Candidate:
+        """From claimable.sql."""
+        self = cls(row)
+        self.waiting_on, self.offered_by = None, row[16]
         return self
 
     @classmethod
-    def waiter(cls, row: Values) -> Candidate:
+    def waiter(cls, row: Sequence[Any]) -> Candidate:
         """From waiters.sql."""
-        self = cls.__new__(cls)
-        self.seq, self.id, self.task, self.queue, self.waiting_on, self.units, self.refusals = row
-        self.offered_by = None
+        self = cls(row)
+        self.waiting_on, self.offered_by = row[16], None
         return self
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The order of a claim over several lines: priority, due time, arrival."""
+        return self.row[6], self.row[7], self.seq
 
     def attempt(self, now: int) -> Attempt:
         """What the worker gets, once it is started."""
@@ -85,11 +91,6 @@ class Ended:
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
-
-
-def claim_order(row: Values) -> Values:
-    """The order of a claim over several queues."""
-    return row[6], row[7], row[0]
 
 
 def stored(row: Values, attempts: tuple[PastAttempt, ...] = ()) -> Stored:

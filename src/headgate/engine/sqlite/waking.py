@@ -1,7 +1,7 @@
 """Waking those who sleep: at once within the process, and across processes by watching the file.
 
 SQLite tells nobody about commits of other processes, but a connection can ask, for a few microseconds, whether there
-were any but its own (`PRAGMA data_version`). The writer's thread asks every 15 ms while somebody watches.
+were any but its own (`PRAGMA data_version`). The writer's thread asks every 18 ms while somebody watches.
 """
 
 from __future__ import annotations

@@ -1,0 +1,42 @@
+"""The beginning and the end of an exchange: one statement each for all that every exchange asks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from headgate.engine.sqlite.statements import sql
+from headgate.engine.sqlite.step import Step
+from headgate.errors import LeaseLost
+
+_read_names = lru_cache(1000)(msgspec.json.Decoder(frozenset[str]).decode)
+_read_ids = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What a worker may claim: jobs of the tasks it knows, not from paused queues; `aside` if any are set aside."""
+
+    known: frozenset[str]
+    paused: frozenset[str]
+    aside: bool
+
+
+def begin_turn(step: Step, worker: str) -> Turn:
+    """Raises LeaseLost if the worker's lease is not good."""
+    rows = step.execute(sql("turn"), (worker,)).fetchall()
+    if not rows or rows[0][0] <= step.now:
+        raise lapsed(worker)
+    _, tasks, paused, aside = rows[0]
+    return Turn(_read_names(tasks), _read_names(paused), bool(aside))
+
+
+def end_turn(step: Step, worker: str) -> tuple[tuple[str, ...], int | None]:
+    """The jobs of the worker that were asked to stop, and when a sweep will next have work."""
+    cancelling, *times = step.execute(sql("turned"), (worker,)).fetchall()[0]
+    return _read_ids(cancelling), min((time for time in times if time is not None), default=None)
+
+
+def lapsed(worker: str) -> LeaseLost:
+    """What a worker without a lease is told."""
+    return LeaseLost(f"the lease of worker {worker!r} has lapsed; what it ran is no longer its own")
