@@ -21,6 +21,10 @@
 -- keys in `rechecks`: the next sweep passes on what the replaced job was promised.) Whoever meets a fresh job first (a claim, a sweep) lets it arrive by
 -- the full rule. A ready job cannot be forgotten, so no wake-up can be lost by that.
 --
+-- Plans: the verbs set plan_cache_mode = force_generic_plan (planning these statements costs more than running them) and
+-- forbid scans that a plan made on an empty table would be stuck with. What is called as a value is plpgsql, whose plans
+-- are kept for the session; functions in FROM are SQL, so that they melt into the plan of their caller.
+--
 -- Names with a leading underscore are internal. They expect their callers to hold the locks.
 
 -- The store's clock in microseconds, unless the caller brings one.
@@ -42,20 +46,27 @@ $$;
 
 -- Hold the rules while deciding, or change them (lock 1).
 CREATE OR REPLACE FUNCTION headgate._hold_rules() RETURNS void
-LANGUAGE sql VOLATILE AS $$ SELECT pg_advisory_xact_lock_shared(1212629332, {lock}) $$;
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(1212629332, {lock});
+END $$;
 
 CREATE OR REPLACE FUNCTION headgate._change_rules() RETURNS void
-LANGUAGE sql VOLATILE AS $$ SELECT pg_advisory_xact_lock(1212629332, {lock}) $$;
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1212629332, {lock});
+END $$;
 
 -- Lock keys (4), making their rows where missing.
 -- DO UPDATE … WHERE false locks the row that is there and writes nothing.
 CREATE OR REPLACE FUNCTION headgate._lock_keys(p_keys text[]) RETURNS void
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
     INSERT INTO headgate.keys (key)
     SELECT u.key FROM unnest(p_keys) AS u (key)
     WHERE u.key IS NOT NULL GROUP BY u.key ORDER BY u.key COLLATE "C"
-    ON CONFLICT (key) DO UPDATE SET key = excluded.key WHERE false
-$$;
+    ON CONFLICT (key) DO UPDATE SET key = excluded.key WHERE false;
+END $$;
 
 -- Lock further keys without waiting (6); false if one of them cannot be had now.
 CREATE OR REPLACE FUNCTION headgate._try_keys(p_keys text[]) RETURNS boolean

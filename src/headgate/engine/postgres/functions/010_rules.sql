@@ -59,35 +59,46 @@ $$;
 -- The earliest time from now at which a rate key has so many tokens; NULL if never at this pace.
 -- Reads: meters, starts_key.
 CREATE OR REPLACE FUNCTION headgate._when(p_key text, p_units bigint, p_now bigint) RETURNS bigint
-LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN r.number IS NULL THEN p_now
-                WHEN p_units > r.most THEN NULL
-                WHEN NOT r.exact THEN greatest(p_now, coalesce((
-                    SELECT m.full_at FROM headgate.meters m WHERE m.key = p_key), 0) - (r.burst - p_units) * r."interval")
-                ELSE coalesce((
-                    SELECT min(s.at) + r.period FROM (
-                        SELECT i.at, sum(i.units) OVER () AS spent, sum(i.units) OVER (ORDER BY i.at) AS gone
-                        FROM headgate.starts i WHERE i.key = p_key AND i.at > p_now - r.period
-                    ) AS s
-                    WHERE s.spent + p_units > r.most AND s.gone >= s.spent + p_units - r.most), p_now)
-           END
-    FROM headgate._rules(ARRAY[p_key]) AS r
-$$;
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT CASE WHEN r.number IS NULL THEN p_now
+                    WHEN p_units > r.most THEN NULL
+                    WHEN NOT r.exact THEN greatest(p_now, coalesce((
+                        SELECT m.full_at FROM headgate.meters m WHERE m.key = p_key), 0) - (r.burst - p_units) * r."interval")
+                    ELSE coalesce((
+                        SELECT min(s.at) + r.period FROM (
+                            SELECT i.at, sum(i.units) OVER () AS spent, sum(i.units) OVER (ORDER BY i.at) AS gone
+                            FROM headgate.starts i WHERE i.key = p_key AND i.at > p_now - r.period
+                        ) AS s
+                        WHERE s.spent + p_units > r.most AND s.gone >= s.spent + p_units - r.most), p_now)
+               END
+        FROM headgate._rules(ARRAY[p_key]) AS r
+    );
+END $$;
 
 -- Whether any task or queue has a cap at all: without one, a job's own keys are all it has.
 -- Reads: limits_cap, overrides_cap.
 CREATE OR REPLACE FUNCTION headgate._any_caps() RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT 1 FROM headgate.limits WHERE cap AND kind <> 'rate') OR EXISTS (SELECT 1 FROM headgate.overrides WHERE cap)
-$$;
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT EXISTS (SELECT 1 FROM headgate.limits WHERE cap AND kind <> 'rate') OR EXISTS (SELECT 1 FROM headgate.overrides WHERE cap)
+    );
+END $$;
 
--- A job's keys in the order of rule 6, with the caps that its task and queue have now.
-CREATE OR REPLACE FUNCTION headgate._uses(p_task text, p_queue text, p_keys text[], p_units bigint[],
+-- A job's keys in the order of rule 6, with the caps that its task and queue have now.   p_caps   whether there are any at all
+CREATE OR REPLACE FUNCTION headgate._uses(p_task text, p_queue text, p_keys text[], p_units bigint[], p_caps boolean,
                                           OUT keys text[], OUT units bigint[])
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_caps text[];
 BEGIN
+    IF NOT p_caps THEN
+        keys := p_keys;
+        units := p_units;
+        RETURN;
+    END IF;
     SELECT array_agg('c0:' || c.name) INTO v_caps
     FROM unnest(ARRAY['queue:' || p_queue, 'task:' || p_task]) AS c (name)
     LEFT JOIN headgate.limits l ON l.name = c.name
@@ -108,12 +119,15 @@ END $$;
 -- All keys that a decision about these jobs may touch: uses, caps, holders, the key that offered or parked them.
 -- Reads: jobs by primary key, holders_job.
 CREATE OR REPLACE FUNCTION headgate._keys_of(p_seqs bigint[]) RETURNS text[]
-LANGUAGE sql VOLATILE AS $$
-    SELECT array_agg(DISTINCT k.key) FROM (
-        SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses(j.task, j.queue, j.use_keys, j.use_units) AS u
-        WHERE j.seq = ANY (p_seqs)
-        UNION ALL SELECT j.offered_by FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
-        UNION ALL SELECT j.waiting_on FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
-        UNION ALL SELECT h.key FROM headgate.holders h WHERE h.job = ANY (p_seqs)
-    ) AS k (key) WHERE k.key IS NOT NULL
-$$;
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (
+        SELECT array_agg(DISTINCT k.key) FROM (
+            SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses(j.task, j.queue, j.use_keys, j.use_units, (SELECT headgate._any_caps())) AS u
+            WHERE j.seq = ANY (p_seqs)
+            UNION ALL SELECT j.offered_by FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
+            UNION ALL SELECT j.waiting_on FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
+            UNION ALL SELECT h.key FROM headgate.holders h WHERE h.job = ANY (p_seqs)
+        ) AS k (key) WHERE k.key IS NOT NULL
+    );
+END $$;

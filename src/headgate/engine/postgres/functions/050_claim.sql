@@ -43,7 +43,7 @@ BEGIN
                CASE WHEN j.refusals IS NULL THEN '{}'
                     ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own
         FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq,
-             headgate._uses(j.task, j.queue, j.use_keys, j.use_units) AS u
+             headgate._uses(j.task, j.queue, j.use_keys, j.use_units, (SELECT headgate._any_caps())) AS u
         ORDER BY s.n
     LOOP
         refused := 0;

@@ -5,7 +5,8 @@
 CREATE OR REPLACE FUNCTION headgate.register(p_id text, p_tasks text[], p_queues text[], p_lease bigint, p_host text, p_pid bigint,
                                              p_concurrency integer, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text)
 RETURNS bigint
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now bigint := headgate._now(p_now);
 BEGIN
@@ -37,14 +38,18 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION headgate._cancelling(p_worker text) RETURNS text[]
-LANGUAGE sql STABLE AS $$
-    SELECT array_agg(j.id) FROM headgate.jobs j WHERE j.worker = p_worker AND j.state = 'running' AND j.cancel_requested
-$$;
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT array_agg(j.id) FROM headgate.jobs j WHERE j.worker = p_worker AND j.state = 'running' AND j.cancel_requested
+    );
+END $$;
 
 -- End a lease; attempts still running under it are released, uncounted. Returns whether anything became ready or ended.
 -- Locks: rules (1), workers (2), its jobs in order (3), their keys (4), waiters (5).
 CREATE OR REPLACE FUNCTION headgate.retire(p_id text, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_any boolean;
 BEGIN
@@ -93,10 +98,13 @@ END $$;
 
 -- When a sweep will next have work (retention aside: it can wait for any sweep).   Reads: the first entry of each index.
 CREATE OR REPLACE FUNCTION headgate._next_due() RETURNS bigint
-LANGUAGE sql STABLE AS $$
-    SELECT least((SELECT min(j.due) FROM headgate.jobs j WHERE j.state = 'scheduled'),
-                 (SELECT min(t.at) FROM headgate.timers t),
-                 (SELECT min(w.lease_until) FROM headgate.workers w),
-                 (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
-                 (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
-$$;
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT least((SELECT min(j.due) FROM headgate.jobs j WHERE j.state = 'scheduled'),
+                     (SELECT min(t.at) FROM headgate.timers t),
+                     (SELECT min(w.lease_until) FROM headgate.workers w),
+                     (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
+                     (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
+    );
+END $$;

@@ -14,7 +14,8 @@ CREATE OR REPLACE FUNCTION headgate.exchange(
     OUT ids text[], OUT numbers integer[], OUT tasks text[], OUT queues text[], OUT args text[], OUT tenants text[],
     OUT priorities smallint[], OUT tries integer[], OUT retries text[], OUT timeouts bigint[], OUT metadatas text[],
     OUT enqueued bigint[], OUT progresses text[])
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_known   text[];
@@ -91,7 +92,7 @@ BEGIN
         v_keys := v_keys || coalesce((
             SELECT array_agg(DISTINCT x.key) FROM unnest(v_keys) AS k (key)
             CROSS JOIN LATERAL (
-                SELECT u.keys FROM headgate.jobs j, headgate._uses(j.task, j.queue, j.use_keys, j.use_units) AS u
+                SELECT u.keys FROM headgate.jobs j, headgate._uses(j.task, j.queue, j.use_keys, j.use_units, (SELECT headgate._any_caps())) AS u
                 WHERE j.state = 'waiting' AND j.waiting_on = k.key
                 ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 2
             ) AS w, unnest(w.keys) AS x (key)), '{}');

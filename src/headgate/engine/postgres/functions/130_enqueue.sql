@@ -15,7 +15,8 @@ CREATE OR REPLACE FUNCTION headgate._enqueue(
     p_metadatas text[], p_retentions bigint[], p_use_jobs integer[], p_use_keys text[], p_use_units bigint[],
     p_names text[], p_rates boolean[], p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text, p_notify boolean,
     OUT problem text, OUT subject text, OUT detail text, OUT states text[], OUT rivals text[], OUT again boolean, OUT ended boolean)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_now      bigint := headgate._now(p_now);
@@ -55,7 +56,7 @@ BEGIN
         SELECT s.seq, r.id, r.task, r.queue, r.tenant, r.priority, d.due,
                CASE WHEN d.due <= v_now THEN 'ready' ELSE 'scheduled' END, v_now, r.args, u.keys, u.units, r.retry,
                r.timeout, r.metadata, r.retention,
-               d.due <= v_now AND (u.keys IS NOT NULL OR v_caps AND (headgate._uses(r.task, r.queue, NULL, NULL)).keys IS NOT NULL)
+               d.due <= v_now AND (u.keys IS NOT NULL OR v_caps AND (headgate._uses(r.task, r.queue, NULL, NULL, true)).keys IS NOT NULL)
         FROM unnest(p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries, p_timeouts, p_uniques,
                     p_metadatas, p_retentions)
             WITH ORDINALITY AS r (id, task, queue, args, tenant, priority, delay, at, retry, timeout, unique_key, metadata, retention, n)
@@ -87,7 +88,7 @@ BEGIN
                     SELECT v_seqs[n], p_ids[n], p_tasks[n], p_queues[n], p_tenants[n], p_priorities[n], d.due,
                            CASE WHEN d.due <= v_now THEN 'ready' ELSE 'scheduled' END, v_now, p_args[n], u.keys, u.units,
                            p_retries[n], p_timeouts[n], p_uniques[n], p_metadatas[n], p_retentions[n],
-                           d.due <= v_now AND (headgate._uses(p_tasks[n], p_queues[n], u.keys, u.units)).keys IS NOT NULL
+                           d.due <= v_now AND (headgate._uses(p_tasks[n], p_queues[n], u.keys, u.units, v_caps)).keys IS NOT NULL
                     FROM (SELECT coalesce(p_ats[n], v_now + p_delays[n]) AS due) AS d,
                          (SELECT array_agg(k.key ORDER BY k.n) AS keys, array_agg(k.units ORDER BY k.n) AS units
                           FROM unnest(p_use_jobs, p_use_keys, p_use_units) WITH ORDINALITY AS k (job, key, units, n) WHERE k.job = n) AS u

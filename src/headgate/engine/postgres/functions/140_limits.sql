@@ -3,13 +3,16 @@
 
 -- Whether a declaration says anything new.   p_declared   JSON array of limits
 CREATE OR REPLACE FUNCTION headgate._differs(p_declared json) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-    SELECT EXISTS (
-        SELECT 1 FROM json_to_recordset(p_declared) AS d (name text, kind text, max bigint, period bigint, burst bigint, algorithm text)
-        LEFT JOIN headgate.limits l ON l.name = d.name
-        WHERE l.name IS NULL
-           OR (l.kind, l.max, l.period, l.burst, l.algorithm) IS DISTINCT FROM (d.kind, d.max, d.period, d.burst, d.algorithm))
-$$;
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (
+        SELECT EXISTS (
+            SELECT 1 FROM json_to_recordset(p_declared) AS d (name text, kind text, max bigint, period bigint, burst bigint, algorithm text)
+            LEFT JOIN headgate.limits l ON l.name = d.name
+            WHERE l.name IS NULL
+               OR (l.kind, l.max, l.period, l.burst, l.algorithm) IS DISTINCT FROM (d.kind, d.max, d.period, d.burst, d.algorithm))
+    );
+END $$;
 
 -- Write what differs; returns the keys of these names that are waited for. The caller changes the rules.
 CREATE OR REPLACE FUNCTION headgate._declare(p_declared json, p_now bigint) RETURNS text[]
@@ -36,29 +39,33 @@ END $$;
 
 -- The keys of these limits that have waiters: one index step per key, however many wait.   Reads: jobs_waiting.
 CREATE OR REPLACE FUNCTION headgate._waited(p_names text[]) RETURNS text[]
-LANGUAGE sql VOLATILE AS $$
-    WITH RECURSIVE k (key) AS (
-        SELECT min(j.waiting_on) FROM headgate.jobs j WHERE j.state = 'waiting'
-        UNION ALL
-        SELECT (SELECT min(j.waiting_on) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on > k.key)
-        FROM k WHERE k.key IS NOT NULL
-    )
-    SELECT coalesce(array_agg(k.key), '{}') FROM k
-    WHERE k.key IS NOT NULL AND split_part(headgate._text(k.key), '=', 1) = ANY (p_names)
-$$;
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (
+        WITH RECURSIVE k (key) AS (
+            SELECT min(j.waiting_on) FROM headgate.jobs j WHERE j.state = 'waiting'
+            UNION ALL
+            SELECT (SELECT min(j.waiting_on) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on > k.key)
+            FROM k WHERE k.key IS NOT NULL
+        )
+        SELECT coalesce(array_agg(k.key), '{}') FROM k
+        WHERE k.key IS NOT NULL AND split_part(headgate._text(k.key), '=', 1) = ANY (p_names)
+    );
+END $$;
 
 -- A cap that is put up on a task or queue counts what runs already. Nobody starts or ends anything meanwhile, since all
 -- that do hold the rules.   Reads: jobs_running.
 CREATE OR REPLACE FUNCTION headgate._adopt(p_names text[], p_now bigint) RETURNS void
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
     INSERT INTO headgate.holders (key, job, since, reserved)
     SELECT 'c0:' || c.name, j.seq, p_now, false
     FROM unnest(p_names) AS c (name) JOIN headgate.jobs j ON j.state = 'running' AND c.name IN ('task:' || j.task, 'queue:' || j.queue)
     LEFT JOIN headgate.limits l ON l.name = c.name
     WHERE l.kind <> 'rate' OR (l.kind IS NULL AND EXISTS (
         SELECT 1 FROM headgate.overrides o WHERE o.name = c.name AND o.value IS NULL AND o.tenant IS NULL))
-    ON CONFLICT DO NOTHING
-$$;
+    ON CONFLICT DO NOTHING;
+END $$;
 
 -- Offer what these keys have; tell who sleeps.
 CREATE OR REPLACE FUNCTION headgate._act(p_touched text[], p_now bigint, p_ttl bigint, p_by text) RETURNS boolean
@@ -73,7 +80,8 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION headgate.declare(p_declared json, p_now bigint, p_ttl bigint, p_by text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     IF NOT headgate._differs(p_declared) THEN
         RETURN false;
@@ -87,7 +95,8 @@ END $$;
 CREATE OR REPLACE FUNCTION headgate.override(p_name text, p_value text, p_tenant text, p_max bigint, p_author text, p_at bigint, p_why text,
                                              p_until bigint, p_clear boolean, p_now bigint, p_ttl bigint, p_by text,
                                              OUT there boolean, OUT offered boolean)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     PERFORM headgate._change_rules();
     IF NOT p_clear THEN
@@ -111,7 +120,8 @@ END $$;
 
 -- The number computed for one key of a floating limit.
 CREATE OR REPLACE FUNCTION headgate.compute(p_key text, p_max bigint, p_now bigint, p_ttl bigint, p_by text) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now bigint := headgate._now(p_now);
 BEGIN

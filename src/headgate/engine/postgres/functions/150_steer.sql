@@ -3,7 +3,8 @@
 -- Locks: rules (1), jobs in the order of seq (3), their keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                           OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_now     bigint := headgate._now(p_now);

@@ -5,7 +5,8 @@
 CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
     OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean, OUT next_due bigint,
     OUT again boolean, OUT wake boolean)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     c_most    CONSTANT integer := 1000;
@@ -112,7 +113,8 @@ END $$;
 
 -- Newcomers that no claim has met yet arrive now. Part of every sweep; by itself for the comparison of engines.
 CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint) RETURNS integer
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_now   bigint := headgate._now(p_now);

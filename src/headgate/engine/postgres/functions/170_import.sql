@@ -7,7 +7,7 @@
 -- Locks: rules (1), jobs, new and old, in the order of (tenant, unique key, id) (3).   Reads: jobs_id, jobs_unique.
 CREATE OR REPLACE FUNCTION headgate._import_begin(p_jobs json, p_declared json, p_now bigint)
 RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text, rival_key text)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_now  bigint := headgate._now(p_now);
@@ -68,7 +68,8 @@ $$;
 CREATE OR REPLACE FUNCTION headgate._import_end(p_taken json, p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                                 p_touched text[], p_last boolean,
                                                 OUT states text[], OUT touched text[], OUT ended boolean)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_now bigint := headgate._now(p_now);
