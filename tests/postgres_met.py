@@ -21,12 +21,8 @@ class MetPostgresEngine(PostgresEngine):
         self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[Enqueued]:
         enqueued = await super().enqueue(jobs, limits=limits, now=now)
-        await self.meet(now=now)
-        states = await self.states([each.id for each in enqueued])
-        return [
-            Enqueued(each.id, state or each.state, each.created)
-            for each, state in zip(enqueued, states, strict=True)
-        ]
+        met = await self.meet(now=now)
+        return [Enqueued(each.id, met.get(each.id, each.state), each.created) for each in enqueued]
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None

@@ -187,9 +187,10 @@ class PostgresEngine(Engine):
         stored: dict[str, int] = dict(found)
         return {name: stored[put(name)] for name in names if put(name) in stored}
 
-    async def meet(self, *, now: int | None = None) -> int:
-        """Newcomers that no claim has met yet arrive now; every sweep does the same. Returns how many there were."""
-        return (await self._call("meet", self._now(now), self.settings.reservation_ttl))[0]
+    async def meet(self, *, now: int | None = None) -> dict[str, JobState]:
+        """Newcomers that no claim has met yet arrive now; every sweep does the same. Returns the state each got."""
+        row = await self._call("meet", self._now(now), self.settings.reservation_ttl)
+        return dict(zip(got_all(row["ids"]), map(JobState, row["states"] or ()), strict=True))
 
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 

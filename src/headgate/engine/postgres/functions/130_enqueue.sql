@@ -137,6 +137,7 @@ BEGIN
     IF p_notify AND cardinality(v_touched) > 0 THEN
         DELETE FROM headgate.holders h WHERE h.job = ANY (v_replaced);
         INSERT INTO headgate.rechecks (key) SELECT DISTINCT t.key FROM unnest(v_touched) AS t (key);
+        v_touched := '{}';
     ELSIF v_changes OR cardinality(v_touched) > 0 THEN
         IF v_changes THEN
             v_touched := v_touched || headgate._declare(p_declared, v_now);
@@ -144,10 +145,12 @@ BEGIN
         v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.seq = ANY (v_seqs) AND j.state = 'ready' ORDER BY j.seq);
         PERFORM headgate._lock_keys(v_touched || headgate._keys_of(v_fresh));
         v_touched := v_touched || headgate._give_back(v_replaced);
-        PERFORM headgate._offer(headgate._arrive(v_fresh, v_now, v_touched), v_now, p_ttl);
+        v_touched := headgate._arrive(v_fresh, v_now, v_touched);
     END IF;
+    -- The state that each job got, before anybody is offered anything.
     SELECT array_agg(j.state ORDER BY u.n) INTO states
     FROM unnest(p_ids, rivals) WITH ORDINALITY AS u (id, rival, n) JOIN headgate.jobs j ON j.id = coalesce(u.rival, u.id);
+    PERFORM headgate._offer(v_touched, v_now, p_ttl);
     IF p_notify THEN
         PERFORM pg_notify({channel}, 'w');
         again := false;

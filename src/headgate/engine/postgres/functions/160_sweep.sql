@@ -112,20 +112,21 @@ BEGIN
 END $$;
 
 -- Newcomers that no claim has met yet arrive now. Part of every sweep; by itself for the comparison of engines.
-CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint) RETURNS integer
+-- Returns them with the state that each got, before anybody is offered anything.
+CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint, OUT ids text[], OUT states text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
-#variable_conflict use_variable
 DECLARE
-    v_now   bigint := headgate._now(p_now);
-    v_fresh bigint[];
+    v_now     bigint := headgate._now(p_now);
+    v_fresh   bigint[];
+    v_touched text[];
 BEGIN
     PERFORM headgate._hold_rules();
     v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 10000 FOR UPDATE SKIP LOCKED);
-    IF cardinality(v_fresh) = 0 THEN
-        RETURN 0;
+    IF cardinality(v_fresh) > 0 THEN
+        PERFORM headgate._lock_keys(headgate._keys_of(v_fresh));
+        v_touched := headgate._arrive(v_fresh, v_now, '{}');
+        SELECT array_agg(j.id), array_agg(j.state) INTO ids, states FROM headgate.jobs j WHERE j.seq = ANY (v_fresh);
+        PERFORM headgate._offer(v_touched, v_now, p_ttl);
     END IF;
-    PERFORM headgate._lock_keys(headgate._keys_of(v_fresh));
-    PERFORM headgate._offer(headgate._arrive(v_fresh, v_now, '{}'), v_now, p_ttl);
-    RETURN cardinality(v_fresh);
 END $$;
