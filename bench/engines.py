@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import postgres
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -20,4 +22,5 @@ ENGINES = {
         url=lambda scratch: f"sqlite:///{scratch / 'headgate.db'}",
         peers=("flexiq", "huey", "huey-normal"),
     ),
+    "postgres": Engine("postgres", url=postgres.url, peers=()),
 }
