@@ -21,10 +21,11 @@ demo: $(STAMP) ## Watch limits at work
 	@$(BIN)/headgate demo $(ARGS)
 
 test: lint types contracts ## Everything CI checks: lint, types, import contracts, all tests
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n auto -m "not slow"
+	@$(BIN)/pytest -m slow
 
 test-fast: $(STAMP) ## The tests that take less than a minute together
-	@$(BIN)/pytest -m "not slow" $(ARGS)
+	@$(BIN)/pytest -n auto -m "not slow" $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
 	@$(BIN)/ruff check

@@ -107,7 +107,11 @@ def find(name: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize(("name", "args"), list(signatures()), ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("name", "args"),
+    list(signatures()),
+    ids=lambda value: value if isinstance(value, str) else ast.unparse(value)[:40],
+)
 def test_every_signature_in_the_reference_is_the_real_one(name: str, args: ast.arguments):
     documented = defaults(args)
     real = inspect.signature(find(name)).parameters.values()

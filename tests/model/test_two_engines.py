@@ -40,6 +40,8 @@ from tests.model.pair import Command, Pair
 from tests.servers import SERVERS
 from tests.world import START
 
+pytestmark = pytest.mark.slow
+
 REPORTS = ["succeeds", "fails", "retries", "retries at once", "snoozes", "stops", "is released", "progresses"]
 
 

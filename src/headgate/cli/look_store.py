@@ -94,7 +94,7 @@ def _max(limit: LimitInfo) -> str:
 def _override(override: OverrideInfo, declared: int | None) -> str:
     from headgate.cli.times import ago
 
-    words = [f"instead of {declared}", f"set {ago(override.at)}"]
+    words = [f"instead of {'no limit' if declared is None else declared}", f"set {ago(override.at)}"]
     words += [f"by {override.by}"] if override.by else []
     words += [f"ends {ago(override.until)}"] if override.until else []
     return ", ".join(words) + (f": {override.why}" if override.why else "")
