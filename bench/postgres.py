@@ -1,4 +1,4 @@
-"""A PostgreSQL server for the benchmarks: durable as it comes (fsync and synchronous_commit on), one for the whole run."""
+"""A PostgreSQL server for the benchmarks: durable as it comes, one for the whole run."""
 
 import atexit
 import os
