@@ -65,6 +65,8 @@ def connect(path: str, synchronous: Synchronous, busy_timeout: int) -> Connectio
     """A connection in WAL mode that waits its turn."""
     opened = apsw.Connection(path, statementcachesize=CACHE_STATEMENTS)
     opened.set_busy_handler(patience(busy_timeout))
+    # Plans must not depend on bound values: without this, SQLite prepares most of our statements anew at every use.
+    opened.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection = cast(Connection, opened)
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
