@@ -11,6 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from headgate.clock import SECOND
@@ -131,14 +132,45 @@ def deadlocks(process: PostgresProcess) -> int:
     return process.execute("SELECT sum(deadlocks)::int FROM pg_stat_database")[0][0]
 
 
+class Names(Storm):
+    """Few ids and unique keys, many of them in each call and in any order, old ones among them."""
+
+    def __init__(self, engines: list[PostgresEngine], seed: int) -> None:
+        super().__init__(engines, seed)
+        self.ids = [f"j{number}" for number in range(60)]
+
+    def batch(self) -> list[NewJob]:
+        ids = self.random.sample(self.ids, 8)
+        return [msgspec.structs.replace(self.job(), id=id, unique=self.unique()) for id in ids]
+
+    def unique(self) -> str | None:
+        return self.random.choice([None, *(f"u{number}" for number in range(6))])
+
+    def verbs(self, engine: PostgresEngine) -> list[Callable[[], Awaitable[object]]]:
+        some = self.random.sample(self.ids, 30)
+        past = (PastAttempt(1, "failed", 1, 2),)
+        return [
+            lambda: engine.enqueue(self.batch()),
+            lambda: engine.enqueue([job for job in self.batch() if job.unique]),
+            lambda: engine.import_jobs([ImportedJob(job, past) for job in self.batch() + self.batch()]),
+            lambda: engine.import_jobs([ImportedJob(job) for job in self.batch()]),
+            lambda: engine.cancel(some),
+            lambda: engine.restart(some),
+            lambda: engine.delete(some),
+            lambda: engine.delete(self.ids),
+            lambda: engine.sweep(),
+        ]
+
+
 @pytest.mark.timeout(SECONDS + 120)
+@pytest.mark.parametrize("kind", [Storm, Names])
 async def test_no_two_verbs_can_wait_for_each_other_for_ever(
-    open_engine: OpenEngine, process: PostgresProcess
+    kind: type[Storm], open_engine: OpenEngine, process: PostgresProcess
 ) -> None:
     before = deadlocks(process)
     engines = [await open_engine() for _ in range(4)]
     await engines[0].declare(LIMITS)
-    storm = Storm(engines, seed=int(os.environ.get("HEADGATE_SEED", "1")))
+    storm = kind(engines, seed=int(os.environ.get("HEADGATE_SEED", "1")))
     until = asyncio.get_running_loop().time() + SECONDS
     async with asyncio.TaskGroup() as group:
         for number, engine in enumerate(engines):

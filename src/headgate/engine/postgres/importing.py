@@ -34,6 +34,12 @@ class Import:
         results: list[ImportResult] = []
         touched: list[str] = []
         async with self.connection.transaction():
+            await self.connection.execute(
+                f"SELECT {quoted(self.schema)}._import_hold($1, $2, $3)",
+                to_json([_record(r) for r in records]),
+                declared(limits),
+                self.now,
+            )
             book, _ = await Reader(self.connection, self.schema).book()
             pending = _waves(records) or [[]]
             for number, wave in enumerate(pending, 1):
@@ -52,9 +58,8 @@ class Import:
         last: bool,
     ) -> tuple[list[ImportResult], list[str]]:
         shown = await self.connection.fetch(
-            f"SELECT * FROM {quoted(self.schema)}._import_begin($1, $2, $3)",
+            f"SELECT * FROM {quoted(self.schema)}._import_begin($1, $2)",
             to_json([_record(r) for r in wave]),
-            declared(limits),
             self.now,
         )
         rows = sorted(shown, key=lambda row: row["n"])

@@ -1,6 +1,6 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
 -- Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
--- Locks: rules (1), jobs in the order of seq (3), their keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
+-- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of seq (3), their keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                           OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -19,6 +19,10 @@ BEGIN
     states := '{}';
     wake := false;
     ended := false;
+    IF p_verb = 'restart' THEN
+        PERFORM headgate._lock_uniques(array_agg(x.tenant), array_agg(x.unique_key))
+        FROM headgate.jobs x WHERE x.id = ANY (p_ids) AND x.unique_key IS NOT NULL;
+    END IF;
     PERFORM headgate._hold_rules();
     SELECT array_agg(l.seq) INTO v_seqs FROM (
         SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.seq FOR UPDATE) AS l;
@@ -35,7 +39,8 @@ BEGIN
     END IF;
 
     FOREACH v_id IN ARRAY p_ids LOOP
-        SELECT x.* INTO j FROM headgate.jobs x WHERE x.id = v_id;
+        -- Only what is held: a job that somebody else made since is not known here.
+        SELECT x.* INTO j FROM headgate.jobs x WHERE x.id = v_id AND x.seq = ANY (v_seqs);
         v_ok := coalesce(CASE p_verb
             WHEN 'cancel' THEN j.state IN ('scheduled', 'ready', 'waiting', 'running')
             WHEN 'restart' THEN j.state IN ('failed', 'cancelled')
@@ -73,7 +78,7 @@ BEGIN
     again := NOT headgate.wake(wake, ended, p_by);
 END $$;
 
--- An ended job is scheduled anew, due now; false if an unfinished one has its unique key.
+-- An ended job is scheduled anew, due now; false if an unfinished one has its unique key, which the caller holds.
 CREATE OR REPLACE FUNCTION headgate._restart(p_seq bigint, p_now bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -90,6 +95,4 @@ BEGIN
         result = NULL, expires_at = NULL, cancel_requested = false, refusals = NULL
     WHERE j.seq = p_seq;
     RETURN true;
-EXCEPTION WHEN unique_violation THEN
-    RETURN false;  -- somebody enqueued one with its unique key at this moment
 END $$;

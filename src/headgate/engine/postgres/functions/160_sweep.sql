@@ -1,6 +1,6 @@
 -- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers ring,
 -- reservations and overrides run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
--- Locks: rules (1), lapsed workers (2), due and fresh jobs, lost ones in order (3), keys (4), waiters (5).
+-- Locks: rules (1), lapsed workers (2), lost jobs in order, then due and fresh ones (3), keys (4), waiters (5).
 -- Reads: jobs_scheduled, jobs_fresh, jobs_running, jobs_expiry, timers_at, workers_lease, holders_expiry, overrides_until.
 CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
     OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean, OUT next_due bigint,
@@ -31,15 +31,15 @@ BEGIN
         PERFORM headgate._hold_rules();
     END IF;
     v_workers := ARRAY(SELECT w.id FROM headgate.workers w WHERE w.lease_until <= at ORDER BY w.id FOR UPDATE SKIP LOCKED);
-    v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
-                   ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
-    v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
-    v_old := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.expires_at <= at ORDER BY j.expires_at LIMIT c_most FOR UPDATE SKIP LOCKED);
     v_lost := '{}';
     IF cardinality(v_workers) > 0 THEN
         v_lost := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
                         ORDER BY j.seq LIMIT c_most FOR UPDATE);
     END IF;
+    v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
+                   ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
+    v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
+    v_old := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.expires_at <= at ORDER BY j.expires_at LIMIT c_most FOR UPDATE SKIP LOCKED);
     v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
     v_checks := ARRAY(SELECT c.key FROM headgate.rechecks c LIMIT c_most);
     v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT c_most);
@@ -95,7 +95,7 @@ BEGIN
         RETURN;
     END IF;
     DELETE FROM headgate.starts s WHERE s.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM (SELECT f.ctid, f.key, f.at FROM headgate.starts f ORDER BY f.at LIMIT 1000) AS o
+        SELECT o.ctid FROM (SELECT f.ctid, f.key, f.at FROM headgate.starts f ORDER BY f.at LIMIT 1000 FOR UPDATE SKIP LOCKED) AS o
         CROSS JOIN LATERAL headgate._rules(ARRAY[o.key]) AS r WHERE o.at <= p_now - r.period)) AND s.at <= p_now;
     DELETE FROM headgate.listeners l WHERE l.id IN (
         SELECT f.id FROM headgate.listeners f WHERE f.until <= headgate._now(NULL) FOR UPDATE SKIP LOCKED);

@@ -1,53 +1,76 @@
--- Import, in two halves of one transaction: what is there is locked and shown; what is to become of it is decided above
+-- Import, in one transaction: what is there is held and shown; what is to become of it is decided above
 -- (lifecycle.py) and written down.
 
--- p_jobs   JSON array of the records, no id or unique key twice. Records whose id is new get a row at once, so that
---          nobody else can take the id; one that is refused later is removed again.
--- Returns one row per record, in order.
--- Locks: rules (1), jobs, new and old, in the order of (tenant, unique key, id) (3).   Reads: jobs_id, jobs_unique.
-CREATE OR REPLACE FUNCTION headgate._import_begin(p_jobs json, p_declared json, p_now bigint)
-RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text, rival_key text)
+-- Hold all that an import may touch.   p_jobs   JSON array of the records
+-- Records whose id is new get a row at once, so that nobody else can take the id; one that is refused is removed again.
+-- Locks: unique keys, then new ids (0), rules (1), jobs (3), the keys of all records (4).   Reads: jobs_id.
+CREATE OR REPLACE FUNCTION headgate._import_hold(p_jobs json, p_declared json, p_now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
-#variable_conflict use_variable
+DECLARE
+    v_seqs bigint[];
+BEGIN
+    PERFORM headgate._lock_uniques(array_agg(u.tenant), array_agg(u.key)) FROM (
+        SELECT d.tenant, d.unique_key FROM json_to_recordset(p_jobs) AS d (tenant text, unique_key text)
+        UNION ALL SELECT j.tenant, j.unique_key FROM json_to_recordset(p_jobs) AS d (id text) JOIN headgate.jobs j ON j.id = d.id
+    ) AS u (tenant, key);
+    LOOP
+        BEGIN
+            PERFORM headgate._import_rows(p_jobs, p_now);
+            IF p_declared IS NOT NULL AND headgate._differs(p_declared) THEN
+                PERFORM headgate._change_rules();
+            ELSE
+                PERFORM headgate._hold_rules();
+            END IF;
+            v_seqs := ARRAY(SELECT j.seq FROM headgate.jobs j
+                            WHERE j.id IN (SELECT d.id FROM json_to_recordset(p_jobs) AS d (id text)) ORDER BY j.seq FOR UPDATE);
+            EXIT WHEN cardinality(v_seqs) = (SELECT count(DISTINCT d.id) FROM json_to_recordset(p_jobs) AS d (id text));
+            RAISE EXCEPTION SQLSTATE 'HG003';
+        EXCEPTION WHEN SQLSTATE 'HG003' THEN
+            NULL;  -- a job that was there was deleted before it could be locked: all is let go, and begun anew
+        END;
+    END LOOP;
+    PERFORM headgate._lock_keys(headgate._keys_of(v_seqs) || ARRAY(
+        SELECT unnest(u.keys)
+        FROM json_to_recordset(p_jobs) AS d (task text, queue text, keys text[], units bigint[]),
+             headgate._uses(d.task, d.queue, d.keys, d.units, (SELECT headgate._any_caps())) AS u));
+END $$;
+
+-- New ids get rows that are never due, which is how they are known until their fate is decided.
+CREATE OR REPLACE FUNCTION headgate._import_rows(p_jobs json, p_now bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now  bigint := headgate._now(p_now);
     v_seqs bigint[] := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, json_array_length(p_jobs)));
-    r      record;
-    j      record;
 BEGIN
-    IF p_declared IS NOT NULL AND headgate._differs(p_declared) THEN
-        PERFORM headgate._change_rules();
-    ELSE
-        PERFORM headgate._hold_rules();
-    END IF;
-    FOR r IN
-        SELECT d.* FROM ROWS FROM (json_to_recordset(p_jobs) AS (
-            id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[], retry text,
-            timeout bigint, unique_key text, metadata text, retention bigint, enqueued_at bigint))
-            WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, unique_key, metadata, retention,
-                                  enqueued_at, n)
-        ORDER BY d.tenant COLLATE "C", d.unique_key COLLATE "C" NULLS FIRST, d.id COLLATE "C"
-    LOOP
-        INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry,
-                                   timeout, metadata, retention)
-        VALUES (v_seqs[r.n], r.id, r.task, r.queue, r.tenant, r.priority, 4611686018427387904, 'scheduled',
-                coalesce(r.enqueued_at, v_now), r.args, r.keys, r.units, r.retry, r.timeout, r.metadata, r.retention)
-        ON CONFLICT (id) DO NOTHING;
-        _import_begin.made := FOUND;
-        SELECT x.* INTO j FROM headgate.jobs x WHERE x.id = r.id FOR UPDATE;
-        _import_begin.n := r.n;
-        _import_begin.seq := j.seq;
-        _import_begin.state := j.state;
-        _import_begin.due := j.due;
-        _import_begin.history := headgate._history(j.seq);
-        _import_begin.rival := NULL;
-        _import_begin.rival_state := NULL;
-        _import_begin.rival_key := CASE WHEN made THEN r.unique_key ELSE j.unique_key END;
-        SELECT x.id, x.state INTO _import_begin.rival, _import_begin.rival_state FROM headgate.jobs x
-        WHERE x.tenant = CASE WHEN made THEN r.tenant ELSE j.tenant END AND x.unique_key = rival_key
-          AND x.state IN ('scheduled', 'ready', 'waiting', 'running');
-        RETURN NEXT;
-    END LOOP;
+    INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry,
+                               timeout, metadata, retention)
+    SELECT v_seqs[d.n], d.id, d.task, d.queue, d.tenant, d.priority, 4611686018427387904, 'scheduled',
+           coalesce(d.enqueued_at, v_now), d.args, d.keys, d.units, d.retry, d.timeout, d.metadata, d.retention
+    FROM ROWS FROM (json_to_recordset(p_jobs) AS (
+        id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[], retry text,
+        timeout bigint, metadata text, retention bigint, enqueued_at bigint))
+        WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, metadata, retention, enqueued_at, n)
+    ORDER BY d.id COLLATE "C", d.n
+    ON CONFLICT (id) DO NOTHING;
+END $$;
+
+-- What is there for each record of a wave, in order.   p_jobs   JSON array of the records, no id or unique key twice
+-- The caller holds it all.   Reads: jobs_id, jobs_unique.
+CREATE OR REPLACE FUNCTION headgate._import_begin(p_jobs json, p_now bigint)
+RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text, rival_key text)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM headgate._import_rows(p_jobs, p_now);  -- once more, for ids whose first record was refused
+    RETURN QUERY
+    SELECT d.n::integer, j.seq, m.made, j.state, j.due, headgate._history(j.seq), x.id, x.state, m.key
+    FROM ROWS FROM (json_to_recordset(p_jobs) AS (id text, unique_key text)) WITH ORDINALITY AS d (id, unique_key, n)
+    JOIN headgate.jobs j ON j.id = d.id
+    CROSS JOIN LATERAL (
+        SELECT j.due = 4611686018427387904 AS made,
+               CASE WHEN j.due = 4611686018427387904 THEN d.unique_key ELSE j.unique_key END AS key) AS m
+    LEFT JOIN headgate.jobs x ON x.tenant = j.tenant AND x.unique_key = m.key AND x.state IN ('scheduled', 'ready', 'waiting', 'running')
+    ORDER BY d.n;
 END $$;
 
 -- Every attempt of a job that has ended, the one that ended the job included.   Reads: attempts by primary key.
@@ -64,7 +87,7 @@ $$;
 -- p_taken     JSON array, in the order of the import: seq, refused, made, state, due, tries, retry, unique_key, attempts
 -- p_touched   keys touched by the waves before this one; p_last: this is the last wave
 -- Returns the state of each record (NULL: refused here, by a unique key that somebody took at this moment).
--- Locks: keys (4), waiters (5).
+-- Locks: keys of limits that are declared here, under the exclusive rules; waiters (5). The caller holds all else.
 CREATE OR REPLACE FUNCTION headgate._import_end(p_taken json, p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                                 p_touched text[], p_last boolean,
                                                 OUT states text[], OUT touched text[], OUT ended boolean)

@@ -6,6 +6,7 @@
 --              meets it does.
 --   attempts   attempts that ended without ending their job; the last one stands in the job's own row
 --   keys       lock objects, nothing else: whoever decides on a key locks its row (functions/000_preface.sql)
+--   uniques    always empty: whoever inserts a unique key here holds it until he commits
 --   holders    who holds a slot of which concurrency key. Held = number of rows: there is no counter.
 --   meters     what was spent of a rate key (GCRA); starts: the same for exact sliding windows
 --   timers     one per rate key that is waited for          rechecks   keys whose waiters somebody else had locked
@@ -81,6 +82,12 @@ CREATE TABLE headgate.attempts (
 
 CREATE TABLE headgate.keys (key text COLLATE "C" PRIMARY KEY)
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+
+CREATE UNLOGGED TABLE headgate.uniques (
+    tenant text COLLATE "C" NOT NULL,
+    key    text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, key)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
 CREATE TABLE headgate.holders (
     key        text    COLLATE "C" NOT NULL,
