@@ -29,10 +29,11 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="headgate-bench-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)
         given = {**params, **system.settings, "scratch": name}
-        if system.environment is None:
-            given["url"] = url or engine.url(scratch)
-        command = [str(python_of(system)), "-m", system.module, workload, json.dumps(given)]
-        return _figures(_run(command, timeout))
+        with contextlib.ExitStack() as stack:
+            if system.environment is None:
+                given["url"] = url or stack.enter_context(engine.fresh(scratch))
+            command = [str(python_of(system)), "-m", system.module, workload, json.dumps(given)]
+            return _figures(_run(command, timeout))
 
 
 def _run(command: list[str], timeout: float) -> str:

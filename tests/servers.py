@@ -12,8 +12,12 @@ import pytest
 
 from headgate.engine.contract import Engine, Settings
 from headgate.engine.memory import MemoryEngine
+from headgate.engine.redis import RedisEngine
+from headgate.engine.redis.url import parse
 from headgate.engine.sqlite import SqliteEngine
 from tests import postgres_server
+from tests.redis_leaks import check_and_clear
+from tests.redis_servers import binary, fresh_prefix, shared
 
 
 class Server(ABC):
@@ -107,6 +111,41 @@ class PostgresServer(Server):
         execute(f"DROP FUNCTION {schema}.broken CASCADE")
 
 
+class RedisServer(Server):
+    """A fresh prefix on a server that the session shares. What is left at the end must be in the catalogue."""
+
+    ledger = "headgate.engine.redis.faults.Faults"
+    kind = "valkey"
+
+    def __init__(self, directory: Path, settings: Settings) -> None:
+        super().__init__(directory, settings)
+        self.prefix = fresh_prefix()
+        self.process = shared(self.kind)
+        self.url = f"{self.process.url}?prefix={self.prefix}"
+
+    def connect(self) -> Engine:
+        return RedisEngine(parse(self.url, self.url), self.settings)
+
+    async def close(self) -> None:
+        await super().close()
+        check_and_clear(self.process, self.prefix)
+
+
+class Redis6Server(RedisServer):
+    """The oldest one that is supported."""
+
+    kind = "redis6"
+
+
+class Redis7Server(RedisServer):
+    """Where it is installed."""
+
+    kind = "redis7"
+
+
 SERVERS: dict[str, type[Server]] = {"memory": MemoryServer, "sqlite": SqliteServer}
+for _server in (RedisServer, Redis6Server, Redis7Server):
+    if binary(_server.kind):
+        SERVERS[_server.kind] = _server
 if postgres_server.available():
     SERVERS["postgres"] = PostgresServer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from headgate import App
 from headgate.testing import Clock
 from headgate.testing.plugin import AppFactory
+from tests.stores import STORES, fresh_url
 
 
 @pytest.fixture
@@ -16,7 +18,16 @@ def clock(headgate_clock: Clock) -> Clock:
     return headgate_clock
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def app(request: pytest.FixtureRequest, headgate_app: AppFactory, clock: Clock, tmp_path: Path) -> App:
-    file = f"sqlite:///{tmp_path}/jobs.db"
-    return headgate_app(url=file if request.param == "sqlite" else "memory://", clock=clock)
+@pytest.fixture(params=["memory", *STORES])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where the jobs are kept."""
+    if request.param == "memory":
+        yield "memory://"
+        return
+    with fresh_url(request.param, tmp_path) as url:
+        yield url
+
+
+@pytest.fixture
+def app(store_url: str, headgate_app: AppFactory, clock: Clock) -> App:
+    return headgate_app(url=store_url, clock=clock)

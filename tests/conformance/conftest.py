@@ -12,7 +12,10 @@ from tests.servers import SERVERS, Server
 from tests.world import World
 
 
-@pytest.fixture(params=sorted(SERVERS))
+SLOW = {"postgres": [pytest.mark.slow]}
+
+
+@pytest.fixture(params=[pytest.param(name, marks=SLOW.get(name, [])) for name in sorted(SERVERS)])
 def engine_name(request: pytest.FixtureRequest) -> str:
     """Which engine."""
     return request.param

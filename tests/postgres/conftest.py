@@ -17,9 +17,10 @@ OpenEngine = Callable[[], Awaitable[PostgresEngine]]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
-    if not postgres_server.available():
-        for item in items:
-            if here in Path(item.fspath).parents:
+    for item in items:
+        if here in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.slow)
+            if not postgres_server.available():
                 item.add_marker(pytest.mark.skip(reason="no PostgreSQL here"))
 
 

@@ -21,7 +21,7 @@ PATIENCE = 30.0
 PRELUDE = """
 import asyncio, json, os, signal, sys, threading, time
 from headgate.engine.contract import *
-from headgate.engine.sqlite import SqliteEngine
+from headgate.engine.open import make_engine
 from headgate.job import NewJob
 
 def say(*values):

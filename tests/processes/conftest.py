@@ -16,6 +16,7 @@ import pytest
 from headgate import App
 from tests.processes.child import Child, eventually
 from tests.processes.record import Record
+from tests.stores import STORES, fresh_url
 
 WORK = """
 import logging
@@ -68,7 +69,9 @@ class Place:
         self.killed[child.pid] = time.monotonic_ns()
 
     def integrity(self) -> str:
-        """What SQLite itself says about the file."""
+        """What SQLite itself says about its file."""
+        if not self.app.url.startswith("sqlite"):
+            return "ok"
         connection = apsw.Connection(str(self.folder / "jobs.db"))
         try:
             return str(connection.pragma("integrity_check"))
@@ -81,10 +84,17 @@ class Place:
             child.close()
 
 
+@pytest.fixture(params=STORES)
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where the jobs are kept."""
+    with fresh_url(request.param, tmp_path) as url:
+        yield url
+
+
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A place to work; audited when everybody has gone."""
-    monkeypatch.setenv("HEADGATE_URL", f"sqlite:///{tmp_path}/jobs.db")
+    monkeypatch.setenv("HEADGATE_URL", store_url)
     monkeypatch.setenv("HEADGATE_RECORD", str(tmp_path / "record"))
     monkeypatch.delitem(sys.modules, "tests.processes.shop", raising=False)
     shop = importlib.import_module("tests.processes.shop")

@@ -22,7 +22,7 @@ MARGIN = 4.0
 
 CLAIM_AND_VANISH = """
 async def main():
-    engine = SqliteEngine(sys.argv[1])
+    engine = make_engine(os.environ["HEADGATE_URL"], Settings())
     await engine.open()
     await engine.register(Worker("vanishing", frozenset({"visit"}), lease=1_000_000))
     await engine.exchange("vanishing", [], 10)
@@ -58,7 +58,7 @@ def test_a_claim_whose_client_vanished_is_claimed_again_after_the_lease(
 ):
     handles = [place.shop.visit.enqueue_sync(n) for n in range(5)]
     behind = [place.shop.visit.enqueue_sync(n) for n in range(5)]
-    vanishing = place.child(CLAIM_AND_VANISH, place.folder / "jobs.db")
+    vanishing = place.child(CLAIM_AND_VANISH)
     assert vanishing.wait() == -signal.SIGKILL
     assert place.app.count_sync(state="running") == 5
     place.worker(lease=LEASE)
@@ -155,12 +155,13 @@ def test_workers_killed_at_random_under_load_lose_nothing_and_exceed_nothing(
         assert worker.hear() == "registered"
         worker.signal(signal.SIGTERM)
         assert worker.wait(15) == 0
-    assert place.app.workers_sync() == []
+    left = {worker.pid for worker in place.app.workers_sync()}
+    assert left <= set(place.killed), "a lease that has not lapsed yet, at most"
 
 
 LATE = """
 async def main():
-    engine = SqliteEngine(sys.argv[1])
+    engine = make_engine(os.environ["HEADGATE_URL"], Settings())
     await engine.open()
 
     async def outcome(work):
@@ -187,7 +188,7 @@ def test_reports_that_come_late_are_refused_by_the_store_whatever_their_sender_b
     place: Place, until_done: Callable[..., None]
 ):
     handle = place.shop.visit.enqueue_sync(1, 1.0)
-    late = place.child(LATE, place.folder / "jobs.db")
+    late = place.child(LATE)
     assert late.hear() == handle.id
     (registered,) = place.app.workers_sync()
     eventually(lambda: datetime.now(UTC) > registered.lease_until, "the lease to lapse; nobody sweeps")

@@ -7,6 +7,7 @@ sqlite:////var/lib/jobs.db   a file, absolute; with ?synchronous=full a power cu
 postgresql://user@host/db    a schema of a database: `headgate`, or another with ?schema=name; ?prepared=off for poolers
                              that cannot keep prepared statements; what else stands behind the question mark is
                              the driver's (sslmode, host=/var/run/postgresql …)
+redis://host:6379/0          Redis or Valkey; also rediss://, valkey://, unix://, redis+sentinel://, redis+cluster://
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
     from headgate.engine.memory import MemoryEngine
+    from headgate.engine.redis.url import Target
 
 Clock = Callable[[], int]
 
-SCHEMES = ("memory", "sqlite", "postgresql", "postgres")
+REDIS = tuple(
+    name + kind for name in ("redis", "rediss", "valkey", "valkeys") for kind in ("", "+sentinel", "+cluster")
+)
+SCHEMES = ("memory", "sqlite", "postgresql", "postgres", "unix", *REDIS)
 _shared: dict[str, MemoryEngine] = {}
 
 
@@ -39,6 +44,9 @@ def check_url(url: str) -> str:
     if parts.scheme.startswith("postgres"):
         postgres_options(parts, url)
         return url
+    if parts.scheme in ("unix", *REDIS):
+        redis_target(url)
+        return url
     if parts.path:
         raise ConfigError(
             f"{shown_url(url)!r} has a path; memory:// takes at most a name, as in memory://tests"
@@ -53,7 +61,8 @@ def _split(url: str) -> SplitResult:
         raise ConfigError(f"{shown_url(url)!r} is not a URL; a file is written as sqlite:///{url}")
     if scheme not in SCHEMES:
         raise ConfigError(
-            f"{shown_url(url)!r}: unknown scheme {scheme!r}; there are memory://, sqlite:///file and postgresql://…"
+            f"{shown_url(url)!r}: unknown scheme {scheme!r}; "
+            "there are memory://, sqlite:///file, postgresql://… and redis://host"
         )
     try:
         return urlsplit(url)
@@ -99,6 +108,17 @@ def postgres_options(parts: SplitResult, url: str) -> tuple[str, dict[str, str]]
     return urlunsplit(("postgresql", parts.netloc, parts.path, rest, "")), ours
 
 
+def redis_target(url: str) -> Target:
+    """The server, or servers, that a URL of Redis or Valkey names."""
+    try:
+        from headgate.engine.redis.url import parse
+    except ImportError as error:
+        raise ConfigError(
+            f"{shown_url(url)!r} needs the client library of Redis: pip install 'headgate[redis]' ({error})"
+        ) from None
+    return parse(url, shown_url(url))
+
+
 def _options(parts: SplitResult, url: str, known: Sequence[str]) -> dict[str, str]:
     """What stands behind the question mark."""
     if parts.fragment:
@@ -131,15 +151,22 @@ class MovingClock(Protocol):
 def make_engine(url: str, settings: Settings, clock: Clock | None = None) -> Engine:
     """An engine that is not open yet. `clock` replaces the store's own: tests move it."""
     parts = _split(check_url(url))
-    if parts.scheme == "memory":
-        engine = _memory(parts, settings, clock)
-    elif parts.scheme == "sqlite":
-        engine = _sqlite(parts, url, settings, clock)
-    else:
-        engine = _postgres(parts, url, settings, clock)
+    engine = _engine(parts, url, settings, clock)
     if isinstance(clock, MovingClock):
         _wake_on_moves(engine, clock)
     return engine
+
+
+def _engine(parts: SplitResult, url: str, settings: Settings, clock: Clock | None) -> Engine:
+    match parts.scheme:
+        case "memory":
+            return _memory(parts, settings, clock)
+        case "sqlite":
+            return _sqlite(parts, url, settings, clock)
+        case "postgresql" | "postgres":
+            return _postgres(parts, url, settings, clock)
+        case _:
+            return _redis(url, settings, clock)
 
 
 def _memory(parts: SplitResult, settings: Settings, clock: Clock | None) -> Engine:
@@ -172,6 +199,12 @@ def _postgres(parts: SplitResult, url: str, settings: Settings, clock: Clock | N
         clock=clock,
         prepared=ours.get("prepared") != "off",
     )
+
+
+def _redis(url: str, settings: Settings, clock: Clock | None) -> Engine:
+    from headgate.engine.redis import RedisEngine
+
+    return RedisEngine(redis_target(url), settings, clock=clock)
 
 
 def _wake_on_moves(engine: Engine, clock: MovingClock) -> None:

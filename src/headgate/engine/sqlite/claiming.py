@@ -27,17 +27,13 @@ class ReadyJobs:
         return found
 
     def _all(self, most: int) -> list[Candidate]:
-        names = [queue for (queue,) in self.step.execute(sql("ready_queues"))]
         aside = self._aside()
-        names += [
-            queue
-            for queue in (
-                *(queue for queue, _ in aside),
-                *(queue for queue, _ in self.step.ledger.offered_now()),
-            )
-            if queue not in names
-        ]
-        return self._first([name for name in names if name not in self.turn.paused], aside, most)
+        names = self._filled() | {queue for queue, _ in aside}
+        return self._first(sorted(names - self.turn.paused), aside, most)
+
+    def _filled(self) -> set[str]:
+        """The queues that may have ready jobs: had some when the turn began, or got some since."""
+        return {*self.turn.ready, *self.step.ledger.readied.values()}
 
     def _in_order(self, queues: Sequence[str], most: int) -> list[Candidate]:
         found: list[Candidate] = []
@@ -49,14 +45,15 @@ class ReadyJobs:
 
     def _first(self, queues: Sequence[str], aside: Sequence[tuple[str, str]], most: int) -> list[Candidate]:
         """The first of what is written as ready, what others set aside, and what this step has offered itself."""
-        lines = [self._read("claimable", queue, most) for queue in queues]
+        filled = self._filled()
+        lines = [self._read("claimable", queue, most) for queue in queues if queue in filled]
         lines += [
             self._read("claimable_aside", queue, task, most) for queue, task in aside if queue in queues
         ]
         lines += [
             sorted(offers, key=_order) for queue, offers in self.step.ledger.offered_now() if queue in queues
         ]
-        return lines[0] if len(lines) == 1 else list(islice(merge(*lines, key=_order), most))
+        return lines[0][:most] if len(lines) == 1 else list(islice(merge(*lines, key=_order), most))
 
     def _read(self, statement: str, *bindings: object) -> list[Candidate]:
         return [Candidate.claimable(row) for row in self.step.execute(sql(statement), bindings)]

@@ -42,7 +42,7 @@ from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rows import to_json
 from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.statements import sql
-from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.step import Claims, Step
 from headgate.engine.sqlite.sweeping import nothing_due, sweep
 from headgate.engine.sqlite.turn import begin_turn, end_turn, lapsed
 from headgate.engine.stored import Stored
@@ -71,6 +71,7 @@ class SqliteEngine(Engine):
         self._synchronous: Synchronous = "FULL" if synchronous.upper() == "FULL" else "NORMAL"
         self._file: File | None = None
         self._opening = threading.Lock()
+        self._claims: dict[str, Claims] = {}
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -185,6 +186,7 @@ class SqliteEngine(Engine):
                 step.release(step.job_by_seq(seq))
             step.execute(sql("forget_worker"), (worker,))
 
+        self._claims.pop(worker, None)
         await self._write(work, now)
 
     async def exchange(
@@ -198,11 +200,13 @@ class SqliteEngine(Engine):
     ) -> Exchanged:
         def work(step: Step) -> Exchanged:
             turn = begin_turn(step, worker)
-            refused = step.report(worker, reports)
+            claims = self._claims.setdefault(worker, {})
+            refused = step.report(worker, reports, claims)
             step.admission.offer()
             step.ledger.claimer = worker
             more = want > 0 and step.admission.claim_many(want, turn.known, ReadyJobs(step, queues, turn))
             step.finish()
+            claims.update(step.ledger.claimed)
             return _exchanged(step, worker, refused, more)
 
         def glance(step: Step) -> Exchanged | None:

@@ -14,7 +14,7 @@ from typing import Any
 from headgate.engine.admission import Rule
 from headgate.engine.contract import Attempt, Settings
 from headgate.engine.rulebook import RuleBook
-from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.rows import Candidate, Ended, inserted, saved, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.stored import Stored
@@ -23,6 +23,10 @@ from headgate.keys import Use, is_rate
 from headgate.rates import Bucket, Meter, Pace, Window
 
 Row = Stored | Candidate | Ended
+
+FEW = 24
+"""Up to so many rows are quicker written one by one; beyond, one statement with a JSON parameter is, which also lets go
+of the GIL once instead of once per row."""
 
 
 class SqliteLedger:
@@ -37,6 +41,7 @@ class SqliteLedger:
         self.now = now
         self.claimer: str | None = None
         self.started: list[Attempt] = []
+        self.claimed: dict[str, int] = {}
         self.readied: dict[str, str] = {}
         self._held: dict[str, int] = {}
         self._offered: dict[tuple[str, str], int] = {}
@@ -148,7 +153,11 @@ class SqliteLedger:
 
     def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
         self.flush()
-        keys = [key for (key,) in self.execute(sql("drop"), (to_json([job.seq for job in jobs]),))]
+        if len(jobs) <= FEW:
+            rows = self.executemany(sql("drop_few"), [(job.seq,) for job in jobs])
+        else:
+            rows = self.execute(sql("drop"), (to_json([job.seq for job in jobs]),))
+        keys = [key for (key,) in rows]
         self._forget_held(keys)
         return keys
 
@@ -170,6 +179,7 @@ class SqliteLedger:
         self.take_offer_back(job)
         self._offers.pop(job.seq, None)
         self._starts.append(job.seq)
+        self.claimed[job.id] = job.seq
         self._pending = True
         self.started.append(job.attempt(self.now))
         self.readied.pop(job.id, None)
@@ -261,10 +271,16 @@ class SqliteLedger:
             self._changed.clear()
         if self._new:
             self._insert()
-        self._flush_json("start", self._starts, self.claimer, self.now)
-        self._flush_json("take", self._takes, self.now)
-        self._flush_json("park", self._parked)
-        self._flush_json("set_aside", self._aside)
+        if len(self._starts) <= FEW:
+            self._write_few("start_few", [(seq, self.claimer, self.now) for seq in self._starts])
+            self._starts.clear()
+        if len(self._takes) <= FEW:
+            self._write_few("take_few", [(*take, self.now) for take in self._takes])
+            self._takes.clear()
+        self._write_many("start", self._starts, self.claimer, self.now)
+        self._write_many("take", self._takes, self.now)
+        self._write_many("park", self._parked)
+        self._write_many("set_aside", self._aside)
         for key, bucket in self._spent.items():
             self.execute(sql("put_meter"), (key, bucket.full_at))
         self._spent.clear()
@@ -277,7 +293,11 @@ class SqliteLedger:
             job.seq = seq
         self._new.clear()
 
-    def _flush_json(self, statement: str, rows: list[Any], *more: object) -> None:
+    def _write_few(self, statement: str, rows: list[Values]) -> None:
+        if rows:
+            self.executemany(sql(statement), rows)
+
+    def _write_many(self, statement: str, rows: list[Any], *more: object) -> None:
         if rows:
             self.execute(sql(statement), (to_json(rows), *more))
             rows.clear()

@@ -10,11 +10,14 @@ from headgate.engine.contract import Enqueued, Limit, Override, Progress, Report
 from headgate.engine.moves import Moves
 from headgate.engine.rulebook import RuleBook, Scope
 from headgate.engine.sqlite.connection import Connection
-from headgate.engine.sqlite.ledger import Row, SqliteLedger
+from headgate.engine.sqlite.ledger import FEW, Row, SqliteLedger
 from headgate.engine.sqlite.rows import Ended, stored, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.stored import Stored
 from headgate.job import JobState, NewJob, PastAttempt
+
+Claims = dict[str, int]
+"""The numbers of the jobs that a worker has claimed, by id."""
 
 
 class Step(Moves):
@@ -23,6 +26,7 @@ class Step(Moves):
     def __init__(self, connection: Connection, book: RuleBook, settings: Settings, now: int) -> None:
         self.connection = connection
         self.execute = connection.execute
+        self.executemany = connection.executemany
         self.ledger = SqliteLedger(connection, book, settings, now)
         super().__init__(Admission[Row](self.ledger, now, settings.patience), book, settings, now)
 
@@ -115,33 +119,60 @@ class Step(Moves):
 
     # ── reports ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def report(self, worker: str, reports: Sequence[Report]) -> list[tuple[str, int]]:
-        """Settle what finished; returns the reports that the fence refused. Runs of successes go in one statement."""
+    def report(self, worker: str, reports: Sequence[Report], claims: Claims) -> list[tuple[str, int]]:
+        """Settle what finished; returns the reports that the fence refused. Runs of successes are written together.
+
+        `claims` are what this process claimed for the worker; who reports about one takes it out.
+        """
         refused: list[tuple[str, int]] = []
         successes: dict[str, Succeeded] = {}
         for report in reports:
             if isinstance(report, Succeeded) and report.job not in successes:
                 successes[report.job] = report
                 continue
-            refused += self._succeed(worker, successes)
+            refused += self._succeed(worker, successes, claims)
             successes = {}
             if isinstance(report, Succeeded):
                 successes[report.job] = report
-            elif not self._report(worker, report):
+            elif not self._report(worker, report, claims):
                 refused.append((report.job, report.attempt))
-        return refused + self._succeed(worker, successes)
+        return refused + self._succeed(worker, successes, claims)
 
-    def _succeed(self, worker: str, reports: dict[str, Succeeded]) -> list[tuple[str, int]]:
+    def _succeed(self, worker: str, reports: dict[str, Succeeded], claims: Claims) -> list[tuple[str, int]]:
         if not reports:
             return []
         self.ledger.flush()
-        rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
-        done = dict(self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded)))
+        numbers = [claims.pop(report.job, None) for report in reports.values()]
+        if len(reports) > FEW or None in numbers:
+            done = self._succeed_many(worker, reports)
+        else:
+            done = self._succeed_few(worker, reports, [number for number in numbers if number])
         self.admission.give_back([Ended(seq) for seq in done.values()])
         self.ended = True
         return [(report.job, report.attempt) for report in reports.values() if report.job not in done]
 
-    def _report(self, worker: str, report: Report) -> bool:
+    def _succeed_many(self, worker: str, reports: dict[str, Succeeded]) -> dict[str, int]:
+        rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
+        return dict(self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded)))
+
+    def _succeed_few(self, worker: str, reports: dict[str, Succeeded], numbers: list[int]) -> dict[str, int]:
+        before, more = self.connection.total_changes(), (worker, self.now, self.settings.keep_succeeded)
+        rows = [(n, r.attempt, r.result, *more) for n, r in zip(numbers, reports.values(), strict=True)]
+        self.executemany(sql("succeed_few"), rows)
+        done = dict(zip(reports, numbers, strict=True))
+        if self.connection.total_changes() - before < len(rows):
+            done = {id: seq for id, seq in done.items() if self._ended_now(seq, worker)}
+        return done
+
+    def _ended_now(self, seq: int, worker: str) -> bool:
+        job = self._load("job_by_seq", seq)
+        return job is not None and (job.state, job.worker, job.ended_at) == (
+            JobState.SUCCEEDED,
+            worker,
+            self.now,
+        )
+
+    def _report(self, worker: str, report: Report, claims: Claims) -> bool:
         """The fence: a report counts only for a running attempt of this worker."""
         if isinstance(report, Progress):
             self.ledger.flush()

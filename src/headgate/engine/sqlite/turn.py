@@ -15,11 +15,15 @@ _read_ids = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What a worker may claim: jobs of the tasks it knows, not from paused queues; `aside` if any are set aside."""
+    """What a worker may claim: jobs of the tasks it knows, not from paused queues; `aside` if any are set aside.
+
+    `ready` are the queues that had ready jobs when the turn began.
+    """
 
     known: frozenset[str]
     paused: frozenset[str]
     aside: bool
+    ready: frozenset[str]
 
 
 def begin_turn(step: Step, worker: str) -> Turn:
@@ -27,8 +31,8 @@ def begin_turn(step: Step, worker: str) -> Turn:
     rows = step.execute(sql("turn"), (worker,)).fetchall()
     if not rows or rows[0][0] <= step.now:
         raise lapsed(worker)
-    _, tasks, paused, aside = rows[0]
-    return Turn(_read_names(tasks), _read_names(paused), bool(aside))
+    _, tasks, paused, aside, ready = rows[0]
+    return Turn(_read_names(tasks), _read_names(paused), bool(aside), _read_names(ready))
 
 
 def end_turn(step: Step, worker: str) -> tuple[tuple[str, ...], int | None]:

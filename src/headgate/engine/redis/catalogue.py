@@ -1,0 +1,82 @@
+"""The keys of a partition, all of them. Scripts use no others; the leak check of the tests holds them to it.
+
+Every key begins with the partition's hash tag, `{headgate:p0}:`, so that all of it lives in one slot of a cluster. Most
+keys are collections that Redis itself deletes when their last member goes: an idle limit key costs nothing. What ends
+is deleted by retention (sweep), never by an expiry of Redis: a key that vanished by itself would leave its entries in
+the lines behind.
+
+A line is a sorted set of score 0 whose members sort, byte by byte, by priority (2 digits), due time (16), arrival (12),
+and end in the job's id: exact where a score, a double, would not be.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+VERSION = 1
+"""Of the data. Scripts refuse any other."""
+
+Lasts = Literal["always", "while used", "until retention"]
+
+
+class Kind(NamedTuple):
+    """One kind of key: its Redis type, how long it lasts, what it is for."""
+
+    type: str
+    lasts: Lasts
+    purpose: str
+
+
+SINGLE: dict[str, Kind] = {
+    "meta": Kind("hash", "always", "version, epoch, number of partitions, the last arrival number"),
+    "limits": Kind("hash", "always", "name → declared limit"),
+    "overrides": Kind("hash", "always", "scope → an operator's word"),
+    "computed": Kind("hash", "always", "key → number of a floating limit, and when it was computed"),
+    "ticks": Kind("hash", "always", "periodic task → its last tick"),
+    "paused": Kind("set", "always", "queues that nobody may claim from"),
+    "untils": Kind("zset", "while used", "overrides by the time they run out"),
+    "jobs": Kind("zset", "until retention", "every job by arrival: lists, newest first"),
+    "ended": Kind("zset", "until retention", "ended jobs by the time retention deletes them"),
+    "counts": Kind("hash", "until retention", "state and queue → number of jobs"),
+    "unique": Kind("hash", "while used", "tenant and unique key → the unfinished job that has it"),
+    "scheduled": Kind("zset", "while used", "jobs by due time"),
+    "queues": Kind("set", "while used", "queues with ready jobs"),
+    "asides": Kind("set", "while used", "(queue, task) with jobs set aside"),
+    "offers": Kind("hash", "while used", "(queue, key) → units promised to ready jobs"),
+    "waited": Kind("zset", "while used", "keys that are waited for, by name"),
+    "helds": Kind("zset", "while used", "keys that are held, by name"),
+    "reserved": Kind("zset", "while used", "reservations of ready jobs by the time they run out"),
+    "timers": Kind("zset", "while used", "rate keys with waiters by the time of their next token"),
+    "workers": Kind("hash", "while used", "worker → what it registered with"),
+    "leases": Kind("zset", "while used", "workers by the end of their lease"),
+    "meters": Kind("zset", "while used", "rate keys by the time their bucket is full again (GCRA)"),
+    "windows": Kind("zset", "while used", "rate keys with a sliding window by the time it is empty"),
+    "spent": Kind("hash", "while used", "rate key → starts within its sliding window"),
+}
+
+FAMILIES: dict[str, Kind] = {
+    "job:": Kind("hash", "until retention", "spec, need, life, past, result, progress of one job"),
+    "ready:": Kind("zset", "while used", "line of a queue's ready jobs"),
+    "aside:": Kind("zset", "while used", "line of ready jobs of (queue, task) that no worker knew"),
+    "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),
+    "waitq:": Kind("set", "while used", "queues with waiters on a key"),
+    "held:": Kind(
+        "hash", "while used", "job → since when it holds a key, `r` for a reservation. Held = HLEN"
+    ),
+    "run:": Kind("zset", "while used", "what a worker runs, by arrival"),
+    "stop:": Kind("zset", "while used", "which of these it was asked to stop"),
+    "starts:": Kind("zset", "while used", "starts within a sliding window"),
+}
+
+ALWAYS = frozenset(name for name, kind in SINGLE.items() if kind.lasts == "always")
+CHANNELS = ("work", "ended")
+
+
+def tag(prefix: str, partition: int) -> str:
+    """What every key of a partition begins with."""
+    return f"{{{prefix}:p{partition}}}:"
+
+
+def is_known(name: str) -> bool:
+    """Whether a key, without its partition's tag, is in the catalogue."""
+    return name in SINGLE or name.startswith(tuple(FAMILIES))

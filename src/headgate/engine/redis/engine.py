@@ -1,0 +1,296 @@
+"""The Redis engine's verbs: each is one script call per partition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from headgate.engine.contract import (
+    Beat,
+    Engine,
+    Enqueued,
+    Exchanged,
+    Facts,
+    Filter,
+    ImportedJob,
+    ImportResult,
+    KeyInUse,
+    Limit,
+    LimitStatus,
+    Override,
+    QueueStatus,
+    Report,
+    Settings,
+    Snapshot,
+    Swept,
+    Verdict,
+    Wake,
+    Worker,
+    WorkerStatus,
+)
+from headgate.engine.redis import exact, finding, importing, reading, spread
+from headgate.engine.redis.catalogue import VERSION
+from headgate.engine.redis.exchanging import Exchanges
+from headgate.engine.redis.records import (
+    or_false,
+    or_none,
+    packed_jobs,
+    packed_limit,
+    packed_override,
+    read_job,
+)
+from headgate.engine.redis.store import Store
+from headgate.engine.redis.url import Target
+from headgate.errors import JobExists
+from headgate.job import Job, JobState, NewJob
+from headgate.keys import Key
+
+
+class RedisEngine(Engine):
+    """Jobs in Redis or Valkey. `clock` replaces the server's: tests move it."""
+
+    def __init__(
+        self, target: Target, settings: Settings | None = None, *, clock: Callable[[], int] | None = None
+    ) -> None:
+        self.target = target
+        self.settings = settings or Settings()
+        self._clock = clock
+        self._opened: Store | None = None
+        self._exchanges = Exchanges()
+
+    @property
+    def _store(self) -> Store:
+        """The store as this process has it. Threads and connections do not survive a fork: the child has its own."""
+        store = self._opened
+        if store is None or store.process != os.getpid():
+            store = self._opened = Store(self.target, self.settings)
+            self._exchanges = Exchanges()
+        return store
+
+    @property
+    def _split(self) -> bool:
+        return self.target.partitions > 1
+
+    def _now(self, now: int | None) -> int | None:
+        return self._clock() if now is None and self._clock is not None else now
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def open(self) -> None:
+        await self._store.open()
+
+    async def close(self) -> None:
+        store, self._opened = self._opened, None
+        if store is not None and store.process == os.getpid():
+            await store.close()
+
+    async def migrate(self) -> tuple[int, int]:
+        await self._store.open()
+        return VERSION, VERSION
+
+    async def clock(self) -> int:
+        if self._clock is not None:
+            return self._clock()
+        return (await self._store.one(self._store.partitions[0], "clock", []))[0]
+
+    # ── jobs come ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def enqueue(
+        self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
+    ) -> list[Enqueued]:
+        exact.check_jobs(jobs)
+        self._check_limits(limits)
+        if not self._split:
+            return await self._enqueue(0, jobs, limits, now)
+        spread.check_jobs(jobs, self.target.partitions)
+        if limits:
+            await self.declare(limits, now=now)
+        homes = [spread.home(job.tenant, self.target.partitions) for job in jobs]
+        answers: dict[int, list[Enqueued]] = {}
+        for number in dict.fromkeys(homes):
+            own = [job for job, home in zip(jobs, homes, strict=True) if home == number]
+            answers[number] = await self._enqueue(number, own, (), now)
+        turns = {number: iter(enqueued) for number, enqueued in answers.items()}
+        return [next(turns[home]) for home in homes]
+
+    async def _enqueue(
+        self, number: int, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
+    ) -> list[Enqueued]:
+        packed, specs = packed_jobs(jobs)
+        given = ([packed_limit(limit) for limit in limits], packed)
+        store = self._store
+        answer, _ = await store.one(store.partitions[number], "enqueue", given, specs, self._now(now))
+        store.remember(limits)
+        return [Enqueued(id, JobState(state), created) for id, state, created in answer]
+
+    def _check_limits(self, limits: Sequence[Limit]) -> None:
+        exact.check_limits(limits)
+        spread.check_limits(limits, self.target.partitions)
+
+    async def import_jobs(
+        self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
+    ) -> list[ImportResult]:
+        self._check_limits(limits)
+        store = self._store
+        if limits:
+            await self.declare(limits, now=now)
+        return await importing.import_jobs(store, records, self._now(now))
+
+    async def tick(
+        self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
+    ) -> bool:
+        exact.check_jobs(jobs)
+        spread.check_jobs(jobs, self.target.partitions)
+        here = [job for job in jobs if spread.home(job.tenant, self.target.partitions) == 0]
+        packed, specs = packed_jobs(here)
+        store = self._store
+        given = (name, or_false(seen), at, packed)
+        moved, _ = await store.one(store.partitions[0], "tick", given, specs, self._now(now))
+        for job in jobs if moved and self._split else ():
+            if job not in here:
+                try:
+                    await self.enqueue([job], now=now)
+                except JobExists:
+                    continue
+        return moved
+
+    async def ticks(self, names: Sequence[str]) -> dict[str, int]:
+        found, _ = await self._store.one(self._store.partitions[0], "ticks", list(names))
+        return {name: at for name, at in zip(names, found, strict=True) if at is not False}
+
+    # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def register(self, worker: Worker, *, now: int | None = None) -> int:
+        row = [
+            worker.id, sorted(worker.tasks), or_false(worker.queues), worker.lease, worker.host, worker.pid,
+            worker.concurrency,
+        ]  # fmt: skip
+        return max(await self._store.answers("register", row, self._now(now)))
+
+    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+        beats = await self._store.answers("heartbeat", [worker], self._now(now))
+        return Beat(tuple(id for beat in beats for id in beat[0]), max(beat[1] for beat in beats))
+
+    async def retire(self, worker: str, *, now: int | None = None) -> None:
+        await self._store.all("retire", [worker], self._now(now))
+
+    async def exchange(
+        self,
+        worker: str,
+        reports: Sequence[Report],
+        want: int,
+        queues: Sequence[str] | None = None,
+        *,
+        now: int | None = None,
+    ) -> Exchanged:
+        return await self._exchanges.exchange(self._store, worker, reports, want, queues, self._now(now))
+
+    async def sweep(self, *, now: int | None = None) -> Swept:
+        answers = await self._store.answers("sweep", [], self._now(now))
+        due, lost, offered, expired = (sum(answer[part] for answer in answers) for part in range(4))
+        times = [answer[5] for answer in answers if answer[5] is not False]
+        more = any(answer[4] for answer in answers)
+        return Swept(
+            due, lost, offered, expired, more, min(times, default=None), max(answer[6] for answer in answers)
+        )
+
+    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._each("cancel", ids, now)
+
+    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._each("restart", ids, now)
+
+    async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._each("expedite", ids, now)
+
+    async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._each("delete", ids, now)
+
+    async def _each(self, verb: str, ids: Sequence[str], now: int | None) -> list[Verdict]:
+        """Each partition speaks of the jobs it has; what none of them knows is unknown."""
+        answers = await self._store.answers(verb, list(ids), self._now(now))
+        verdicts: list[Verdict] = []
+        for rows in zip(*answers, strict=True):
+            id, done, state = next((row for row in rows if row[2] is not False), rows[0])
+            verdicts.append(Verdict(id, done, None if state is False else JobState(state)))
+        return verdicts
+
+    async def pause(self, queue: str, *, now: int | None = None) -> bool:
+        return any(await self._store.answers("pause", [queue], self._now(now)))
+
+    async def resume(self, queue: str, *, now: int | None = None) -> bool:
+        return any(await self._store.answers("resume", [queue], self._now(now)))
+
+    # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
+        self._check_limits(limits)
+        if limits:
+            await self._store.all("declare", [packed_limit(limit) for limit in limits], self._now(now))
+            self._store.remember(limits)
+
+    async def override(self, override: Override, *, now: int | None = None) -> None:
+        spread.check_limits([Limit(override.name, "concurrency", None)], self.target.partitions)
+        await self._store.all("override", packed_override(override), self._now(now))
+
+    async def clear_override(
+        self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
+    ) -> bool:
+        given = [name, or_false(value), or_false(tenant)]
+        return any(await self._store.answers("clear_override", given, self._now(now)))
+
+    async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
+        store = self._store
+        partition = store.partitions[spread.home(Key.of(key).tenant, self.target.partitions)]
+        await store.one(partition, "compute", [key, max], now=self._now(now))
+
+    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
+        return reading.keys_in_use(await self._store.answers("keys_in_use", [name], self._now(now)))
+
+    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
+        return reading.limits(await self._store.answers("limits", [or_false(name)], self._now(now)), name)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        return [
+            None if fields is None else read_job(fields) for fields in await finding.fields(self._store, ids)
+        ]
+
+    async def states(self, ids: Sequence[str]) -> list[JobState | None]:
+        answers = await self._store.answers("states", list(ids))
+        known = [
+            next((state for state in row if state is not False), False) for row in zip(*answers, strict=True)
+        ]
+        return [None if state is False else JobState(or_none(state)) for state in known]
+
+    async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
+        return await finding.find(self._store, filter, limit, after)
+
+    async def count(self, filter: Filter) -> int:
+        return await finding.count(self._store, filter)
+
+    async def queues(self) -> list[QueueStatus]:
+        return reading.queues(await self._store.answers("counts", []))
+
+    async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
+        return reading.workers(await self._store.answers("workers", [], self._now(now)))
+
+    async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
+        for answer, raw in await self._store.all("explain", [id], self._now(now)):
+            if answer is not False:
+                return reading.facts(answer, raw[0])
+        return None
+
+    async def snapshot(self, *, now: int | None = None) -> Snapshot:
+        return reading.snapshot(await self._store.answers("snapshot", [], self._now(now)))
+
+    # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
+        return self._store.watchers.on_work(wake, queues)
+
+    def watch_ended(self, wake: Wake) -> Callable[[], None]:
+        return self._store.watchers.on_ended(wake)

@@ -1,0 +1,37 @@
+"""Which numbers fit: Lua's are doubles, exact up to 2^53. What would be rounded is refused before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headgate.engine.contract import Limit
+from headgate.errors import ConfigError
+from headgate.job import NewJob
+
+EARLIEST = -(10**15)
+LATEST = 8 * 10**15
+LONGEST = 4 * 10**15
+"""Microseconds: times from 1938 to 2223, durations of up to 126 years."""
+
+
+def check_jobs(jobs: Iterable[NewJob]) -> None:
+    """Refuse due times and retentions that cannot be kept exactly."""
+    for job in jobs:
+        if job.at is not None and not EARLIEST <= job.at <= LATEST:
+            raise ConfigError(f"job {job.id!r}: Redis keeps due times between 1938 and 2223")
+        if max(job.delay, job.retention or 0) > LONGEST:
+            raise ConfigError(f"job {job.id!r}: Redis keeps delays and retentions of up to 126 years")
+
+
+def check_limits(limits: Iterable[Limit]) -> None:
+    """Refuse rates whose arithmetic would leave the exact range."""
+    for limit in limits:
+        if limit.period * max(limit.burst or 1, 1) > LONGEST:
+            raise ConfigError(
+                f"limit {limit.name!r}: its period times its burst is more than 126 years, which Redis cannot count "
+                "exactly in microseconds; use a shorter period or a smaller burst"
+            )
+        if (limit.max or 0) > LONGEST:
+            raise ConfigError(
+                f"limit {limit.name!r}: {limit.max} is more than Redis can count exactly; None lifts the limit"
+            )

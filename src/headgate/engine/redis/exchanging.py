@@ -1,0 +1,138 @@
+"""Exchanges: what goes to which partition, and what comes back from all of them.
+
+A report goes to the partition its job was claimed from, which this process remembers; one that it does not know goes to
+all, and counts as refused only if all refuse it. What a worker wants is divided among the partitions, beginning with
+another one each time, so that none is served before the others for ever. One call per partition, all at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from headgate.engine.contract import (
+    Attempt,
+    Exchanged,
+    Failed,
+    Progress,
+    Released,
+    Report,
+    Snoozed,
+    Stopped,
+    Succeeded,
+)
+from headgate.engine.redis.records import or_false, or_none, read_attempt
+from headgate.engine.redis.store import Answer, Store
+
+Known = tuple[str, int]
+
+
+class Exchanges:
+    """Remembers which partition each attempt came from."""
+
+    def __init__(self) -> None:
+        self._homes: dict[Known, int] = {}
+        self._turn = 0
+
+    async def exchange(
+        self,
+        store: Store,
+        worker: str,
+        reports: Sequence[Report],
+        want: int,
+        queues: Sequence[str] | None,
+        now: int | None,
+    ) -> Exchanged:
+        """One exchange, over however many partitions there are."""
+        served = or_false(queues if queues is None else list(queues))
+        if len(store.partitions) == 1:
+            given = (worker, [packed_report(report) for report in reports], want, served)
+            answer, raw = await store.one(store.partitions[0], "exchange", given, now=now)
+            return _exchanged(answer, raw)
+        shares = self._shares(want, len(store.partitions))
+        mail = self._sorted(reports, len(store.partitions))
+        answers = await asyncio.gather(
+            *(
+                store.one(p, "exchange", (worker, mail[p.number], shares[p.number], served), now=now)
+                for p in store.partitions
+            )
+        )
+        return self._together(answers, reports, want, shares)
+
+    def _shares(self, want: int, partitions: int) -> list[int]:
+        self._turn = (self._turn + 1) % partitions
+        share, rest = divmod(max(want, 0), partitions)
+        return [share + ((number - self._turn) % partitions < rest) for number in range(partitions)]
+
+    def _sorted(self, reports: Sequence[Report], partitions: int) -> list[list[Any]]:
+        mail: list[list[Any]] = [[] for _ in range(partitions)]
+        for report in reports:
+            home = self._homes.get((report.job, report.attempt))
+            for box in mail if home is None else [mail[home]]:
+                box.append(packed_report(report))
+        return mail
+
+    def _together(
+        self, answers: Sequence[Answer], reports: Sequence[Report], want: int, shares: Sequence[int]
+    ) -> Exchanged:
+        each = [_exchanged(answer, raw) for answer, raw in answers]
+        refused = self._refused(each, reports)
+        for number, exchanged in enumerate(each):
+            self._homes.update({(attempt.job, attempt.number): number for attempt in exchanged.attempts})
+        attempts: list[Attempt] = [attempt for one in each for attempt in one.attempts]
+        filled = any(len(one.attempts) == share > 0 for one, share in zip(each, shares, strict=True))
+        times = [one.next_due for one in each if one.next_due is not None]
+        return Exchanged(
+            attempts=tuple(attempts),
+            refused=refused,
+            cancelling=tuple(id for one in each for id in one.cancelling),
+            next_due=min(times, default=None),
+            more=any(one.more for one in each) or (filled and len(attempts) < want),
+            now=max(one.now for one in each),
+            set_aside=tuple(dict.fromkeys(task for one in each for task in one.set_aside)),
+        )
+
+    def _refused(self, each: Sequence[Exchanged], reports: Sequence[Report]) -> tuple[Known, ...]:
+        refused: list[Known] = []
+        for report in reports:
+            known = (report.job, report.attempt)
+            home = self._homes.get(known)
+            asked = each if home is None else [each[home]]
+            if all(known in one.refused for one in asked):
+                refused.append(known)
+            if not isinstance(report, Progress):
+                self._homes.pop(known, None)
+        return tuple(refused)
+
+
+def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> Exchanged:
+    attempts, refused, cancelling, next_due, more, now, set_aside = answer
+    return Exchanged(
+        attempts=tuple(read_attempt(row, spec, now) for row, spec in zip(attempts, raw, strict=True)),
+        refused=tuple((job, attempt) for job, attempt in refused),
+        cancelling=tuple(cancelling),
+        next_due=or_none(next_due),
+        more=more,
+        now=now,
+        set_aside=tuple(set_aside),
+    )
+
+
+def packed_report(report: Report) -> tuple[Any, ...]:
+    """A report as scripts read it: {kind, job, attempt, value, retry_in}."""
+    match report:
+        case Succeeded():
+            return "succeeded", report.job, report.attempt, report.result
+        case Failed():
+            return "failed", report.job, report.attempt, report.error, or_false(report.retry_in)
+        case Snoozed():
+            return "snoozed", report.job, report.attempt, report.delay
+        case Stopped():
+            return "stopped", report.job, report.attempt, or_false(report.error)
+        case Released():
+            return "released", report.job, report.attempt
+        case Progress():
+            return "progress", report.job, report.attempt, report.value
+        case _:
+            assert_never(report)

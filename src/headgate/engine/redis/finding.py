@@ -1,0 +1,144 @@
+"""Finding jobs by id and by filter, over all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headgate.engine.contract import Filter
+from headgate.engine.redis.calling import Partition
+from headgate.engine.redis.reading import counted
+from headgate.engine.redis.records import arrival, or_false, read_job
+from headgate.engine.redis.store import Store
+from headgate.job import Job
+
+MOST = 500
+"""Jobs per script call."""
+
+Fields = Sequence[Any]
+
+
+async def fields_in(store: Store, partition: Partition, ids: Sequence[str]) -> list[Fields | None]:
+    """What one partition keeps of these jobs."""
+    found: list[Fields | None] = []
+    for start in range(0, len(ids), MOST):
+        batch = list(ids[start : start + MOST])
+        _, raw = await store.one(partition, "get", batch)
+        found += raw
+    return found
+
+
+async def fields(store: Store, ids: Sequence[str]) -> list[Fields | None]:
+    """What any partition keeps of these jobs."""
+    found: list[Fields | None] = [None] * len(ids)
+    for partition in store.partitions:
+        for place, kept in enumerate(await fields_in(store, partition, ids)):
+            found[place] = found[place] or kept
+    return found
+
+
+async def find(store: Store, wanted: Filter, limit: int, after: str | None) -> list[Job]:
+    """Jobs that match, newest first."""
+    if wanted.ids is not None:
+        return (await _by_ids(store, wanted, after))[:limit]
+    if len(store.partitions) == 1:
+        return await _find_in(store, store.partitions[0], wanted, limit, after)
+    return (await _merged(store, wanted, limit, after))[:limit]
+
+
+async def _find_in(
+    store: Store, partition: Partition, wanted: Filter, limit: int, after: str | None = None
+) -> list[Job]:
+    """Slice by slice, until enough is found or nothing is left."""
+    found: list[Job] = []
+    before: int | bool = False
+    while len(found) < limit:
+        most = min(limit - len(found), MOST)
+        (_, before), raw = await store.one(
+            partition, "find", [*_packed(wanted), before, or_false(after), most]
+        )
+        found += [read_job(fields, history=False) for fields in raw]
+        if before is False and len(raw) < most:
+            break
+        if before is False:
+            before = arrival(raw[-1])
+    return found
+
+
+async def _merged(store: Store, wanted: Filter, limit: int, after: str | None) -> list[Job]:
+    """Arrival numbers of partitions cannot be compared: here the newest is the one enqueued last."""
+    kept = None if after is None else (await fields(store, [after]))[0]
+    last = None if kept is None else read_job(kept)
+    found: list[Job] = []
+    for partition in store.partitions:
+        most = limit
+        while True:
+            jobs = await _find_in(store, partition, wanted, most)
+            older = [job for job in jobs if last is None or _age(job) > _age(last)]
+            if len(older) >= limit or len(jobs) < most:
+                break
+            most *= 4
+        found += older
+    return sorted(found, key=_age)
+
+
+def _age(job: Job) -> tuple[int, str]:
+    return -job.enqueued_at, job.id
+
+
+async def _by_ids(store: Store, wanted: Filter, after: str | None) -> list[Job]:
+    """Few ids: fetched and looked at here."""
+    assert wanted.ids is not None
+    kept = [found for found in await fields(store, list(dict.fromkeys(wanted.ids))) if found is not None]
+    kept.sort(key=arrival, reverse=True)
+    if after is not None:
+        (last,) = await fields(store, [after])
+        kept = [found for found in kept if last is None or arrival(found) < arrival(last)]
+    jobs = (read_job(found, history=False) for found in kept)
+    return [job for job in jobs if _matches(job, wanted)]
+
+
+async def count(store: Store, wanted: Filter) -> int:
+    """How many match."""
+    if wanted.ids is not None:
+        return len(await _by_ids(store, wanted, None))
+    if wanted == Filter(states=wanted.states, queue=wanted.queue):
+        return await _counted(store, wanted)
+    total = 0
+    for partition in store.partitions:
+        before: int | bool = False
+        while True:
+            (number, before), _ = await store.one(partition, "find", [*_packed(wanted), before, False, 0])
+            total += number
+            if before is False:
+                break
+    return total
+
+
+async def _counted(store: Store, wanted: Filter) -> int:
+    """By state and queue the store keeps count."""
+    counts, _ = counted(await store.answers("counts", []))
+    return sum(
+        number
+        for (queue, state), number in counts.items()
+        if (wanted.states is None or state in wanted.states) and wanted.queue in (None, queue)
+    )
+
+
+def _packed(wanted: Filter) -> list[Any]:
+    states = False if wanted.states is None else dict.fromkeys(wanted.states, True)
+    return [
+        states, or_false(wanted.queue), or_false(wanted.task), or_false(wanted.tenant), or_false(wanted.waiting_on),
+        or_false(wanted.unique),
+    ]  # fmt: skip
+
+
+def _matches(job: Job, wanted: Filter) -> bool:
+    return (
+        (wanted.states is None or job.state in wanted.states)
+        and wanted.queue in (None, job.queue)
+        and wanted.task in (None, job.task)
+        and wanted.tenant in (None, job.tenant)
+        and wanted.waiting_on in (None, job.waiting_on)
+        and wanted.unique in (None, job.unique)
+    )

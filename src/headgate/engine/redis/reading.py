@@ -1,0 +1,150 @@
+"""What scripts answer about the store, as the contract's records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from headgate.engine.contract import (
+    Facts,
+    Holder,
+    JobView,
+    KeyInUse,
+    LimitStatus,
+    QueueStatus,
+    Snapshot,
+    WorkerStatus,
+)
+from headgate.engine.redis.records import or_none, read_job, read_limit, read_override, read_worker
+from headgate.engine.rulebook import RuleBook
+from headgate.engine.status import all_status, key_status
+from headgate.job import JobState
+from headgate.keys import Key, Use
+
+Row = list[Any]
+
+
+def book_of(rows: Row) -> RuleBook:
+    """A rule book as a script packed it."""
+    book = RuleBook()
+    limits, overrides, computed = rows
+    for limit in map(read_limit, limits):
+        book.limits[limit.name] = limit
+    for override in map(read_override, overrides):
+        book.overrides[override.name, override.value, override.tenant] = override
+    book.computed.update((ident, (number, at)) for ident, (number, at) in computed)
+    return book
+
+
+def limits(answers: Sequence[Row], name: str | None) -> list[LimitStatus]:
+    """All limits and the keys of them that matter, summed over the partitions."""
+    books = [book_of(answer[0]) for answer in answers]
+    for other in books[1:]:
+        books[0].computed.update(other.computed)
+    held, waiting = _sums(answer[1] for answer in answers), _sums(answer[2] for answer in answers)
+    return all_status(books[0], held, waiting, name)
+
+
+def _sums(lists: Iterable[Row]) -> Mapping[str, int]:
+    total: Counter[str] = Counter()
+    for rows in lists:
+        total.update(dict(rows))
+    return total
+
+
+def keys_in_use(answers: Sequence[Row]) -> list[KeyInUse]:
+    """The keys of one limit, each of which lives in one partition."""
+    rows = sorted((row for answer in answers for row in answer), key=lambda row: row[0])
+    return [KeyInUse(key, or_none(max), held, waiting, or_none(at)) for key, max, held, waiting, at in rows]
+
+
+def counted(answers: Sequence[Row]) -> tuple[dict[tuple[str, str], int], set[str]]:
+    """Jobs per (queue, state), and the paused queues."""
+    counts: Counter[tuple[str, str]] = Counter()
+    paused: set[str] = set()
+    for flat, names in answers:
+        paused.update(names)
+        for field, number in zip(flat[::2], flat[1::2], strict=True):
+            state, _, queue = field.partition(":")
+            counts[queue, state] += int(number)
+    return counts, paused
+
+
+def queues(answers: Sequence[Row]) -> list[QueueStatus]:
+    """Every queue with unfinished jobs, or paused."""
+    counts, paused = counted(answers)
+    names = {
+        queue for (queue, state), number in counts.items() if number and not JobState(state).ended
+    } | paused
+    states = ("scheduled", "ready", "waiting", "running")
+    return [
+        QueueStatus(name, name in paused, *(counts.get((name, state), 0) for state in states))
+        for name in sorted(names)
+    ]
+
+
+def workers(answers: Sequence[Row]) -> list[WorkerStatus]:
+    """The registered workers; what they run is summed over the partitions."""
+    found: dict[str, WorkerStatus] = {}
+    for id, record, lease_until, running in (row for answer in answers for row in answer):
+        worker, registered_at = read_worker(id, record)
+        before = found[id].running if id in found else 0
+        found[id] = WorkerStatus(worker, registered_at, lease_until, before + running)
+    return [found[id] for id in sorted(found)]
+
+
+def facts(answer: Row, fields: Sequence[Any]) -> Facts:
+    """Why a job is where it is."""
+    book, held, waiting, holders, offered, place, earliest, paused, live, now = answer
+    job = read_job(fields)
+    key = job.waiting_on
+    serving = [tasks for tasks, queues in live if queues is False or job.queue in queues]
+    return Facts(
+        job=job,
+        limit=None if key is None else key_status(book_of(book), Key.of(key), held, waiting),
+        holders=tuple(
+            Holder(id, task, or_none(worker), since, bool(reserved))
+            for id, task, worker, since, reserved in holders
+        ),
+        offered=offered,
+        place=or_none(place),
+        earliest=or_none(earliest),
+        paused=bool(paused),
+        serving=len(serving),
+        knowing=sum(job.task in tasks for tasks in serving),
+        now=now,
+    )
+
+
+def snapshot(answers: Sequence[Row]) -> Snapshot:
+    """Everything that admission depends on, in all partitions."""
+    holders: dict[str, dict[str, bool]] = {}
+    for key, who in _all(answers, 1):
+        holders.setdefault(key, {}).update((id, bool(reserved)) for id, reserved in who)
+    return Snapshot(
+        jobs=tuple(_view(row) for row in _all(answers, 0)),
+        holders=holders,
+        free={key: or_none(free) for key, free in _all(answers, 2)},
+        timers=dict(_all(answers, 3)),
+        workers=frozenset(_all(answers, 4)),
+        now=max(answer[5] for answer in answers),
+        most=dict(_all(answers, 6)),
+    )
+
+
+def _all(answers: Sequence[Row], part: int) -> list[Any]:
+    return [row for answer in answers for row in answer[part]]
+
+
+def _view(row: Row) -> JobView:
+    (
+        id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
+        aside,
+    ) = row  # fmt: skip
+    return JobView(
+        id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
+        uses=tuple(Use(key, units) for key, units in uses), waiting_on=or_none(waiting_on),
+        offered_by=or_none(offered_by), refusals=or_none(refusals), worker=or_none(worker), attempt=attempt,
+        tries=tries, set_aside=bool(aside),
+    )  # fmt: skip

@@ -1,0 +1,94 @@
+"""What servers and scripts refuse, as Headgate's errors, with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headgate.engine.redis.catalogue import VERSION
+from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, JobExists, LeaseLost
+from headgate.errors import SchemaMismatch as Mismatch
+
+_HOPELESS = {
+    "WRONGPASS": "the user name or password is wrong",
+    "NOAUTH": "a password is needed; write redis://user:password@host",
+    "NOPERM": (
+        "this user may not do what Headgate needs: +@read +@write +@scripting +@pubsub +@transaction +time +info "
+        "+ping on the keys and channels of its prefix"
+    ),
+}
+_FOR_NOW = {
+    "READONLY": "this server is a replica; name its master, or use redis+sentinel:// to follow it",
+    "OOM": "the server is out of memory (maxmemory); nothing was changed",
+    "LOADING": "the server is loading its data",
+    "MASTERDOWN": "this replica has lost its master",
+    "MISCONF": "the server cannot write its data to disk and refuses changes; see its log",
+    "NOREPLICAS": "the server has fewer replicas than min-replicas-to-write demands",
+    "CLUSTERDOWN": "the cluster is down: some of its slots are served by nobody",
+    "TRYAGAIN": "the slot of this partition is moving",
+    "ASK": "the slot of this partition is moving",
+    "BUSY": "another script keeps the server busy",
+    "UNKILLABLE": "another script keeps the server busy",
+}
+MOVING = ("non local key", "TRYAGAIN", "ASK ", "CLUSTERDOWN")
+"""What a node says while a slot moves, or while a cluster finds a new master."""
+
+
+def server_error(text: str, where: str) -> HeadgateError:
+    """An error that the server itself answered with."""
+    code = text.partition(" ")[0]
+    if code in _HOPELESS:
+        return EngineError(f"{where}: {_HOPELESS[code]} ({text})")
+    for known, meaning in _FOR_NOW.items():
+        if code == known or f"{known} " in text:
+            return EngineUnavailable(f"{where}: {meaning} ({text})")
+    if "non local key" in text:
+        return EngineUnavailable(f"{where}: the slot of this partition is moving ({text})")
+    if code == "WRONGTYPE":
+        return Mismatch(
+            f"{where}: a key of Headgate's is of another kind; is the prefix used by somebody else? ({text})"
+        )
+    if "invalid DB index" in text or "out of range" in text:
+        return ConfigError(f"{where}: {text}; the URL names a database that this server does not have")
+    return EngineError(f"{where}: {text}")
+
+
+def refusal(answer: Sequence[Any], where: str) -> HeadgateError:
+    """A refusal that a script answered with."""
+    code, *about = answer
+    match code:
+        case "lapsed":
+            return LeaseLost(f"the lease of worker {about[0]!r} has lapsed; what it ran is no longer its own")
+        case "exists":
+            return JobExists(f"a job with id {about[0]!r} exists already; nothing was enqueued", about[0])
+        case "rival":
+            return JobExists(wording(answer), about[0])
+        case "version":
+            return unknown_version(about[0], where)
+        case "undeclared" | "otherwise" | "unknown":
+            return ConfigError(wording(answer))
+        case _:
+            return EngineError(f"{where}: {answer}")
+
+
+def wording(answer: Sequence[Any]) -> str:
+    """A refusal in words."""
+    code, *about = answer
+    match code:
+        case "text":
+            return about[0]
+        case "rival":
+            return f"job {about[0]!r} with unique key {about[1]!r} is {about[2]}"
+        case "undeclared":
+            return f"limit {about[0]!r} is not declared; declare it in the app that enqueues"
+        case "otherwise":
+            return f"limit {about[0]!r} is declared as {about[1]}, but this job uses it otherwise"
+        case _:
+            return f"no limit is named {about[0]!r}; see `headgate limits` for those there are"
+
+
+def unknown_version(found: str, where: str) -> Mismatch:
+    """Data that this code does not know."""
+    return Mismatch(
+        f"{where} holds data of version {found}; this Headgate knows version {VERSION}: use a matching release"
+    )

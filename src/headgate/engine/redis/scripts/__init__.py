@@ -1,0 +1,72 @@
+"""The Lua of this engine, one file a verb; the parts that every verb uses stand in front of it.
+
+Servers with functions (Redis 7, Valkey) load all verbs once, as one library named after its own digest, so that
+releases do not get in each other's way. Redis 6.2 gets one script per verb.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+PARTS = ("store", "rates", "rulebook", "ledger", "admission", "lifecycle", "moves", "looking", "step")
+LONE = ("open",)
+
+
+class Script(NamedTuple):
+    """A verb: as a script, the name under which a server keeps that, and as a function of the library."""
+
+    text: bytes
+    sha: bytes
+    function: bytes
+
+
+class Library(NamedTuple):
+    """All verbs as functions."""
+
+    text: bytes
+    digest: str
+
+
+@cache
+def script(verb: str) -> Script:
+    """One verb."""
+    text = "\n".join([_parts(), _read(verb), "return Step.run(verb, KEYS, ARGV)"])
+    return Script(text.encode(), _sha(text).encode(), f"headgate_{library().digest}_{verb}".encode())
+
+
+@cache
+def library() -> Library:
+    """All verbs together."""
+    verbs = sorted(
+        path.name[:-4] for path in resources.files(__name__).iterdir() if path.name.endswith(".lua")
+    )
+    bodies = [(verb, _read(verb)) for verb in verbs if verb not in (*PARTS, *LONE)]
+    digest = _sha(_parts() + "".join(body for _, body in bodies))[:12]
+    functions = [_function(f"headgate_{digest}_{verb}", body) for verb, body in bodies]
+    return Library("\n".join([f"#!lua name=headgate_{digest}", _parts(), *functions]).encode(), digest)
+
+
+def _function(name: str, body: str) -> str:
+    run = "function(keys, given) return Step.run(verb, keys, given) end"
+    return f"do\n{body}\nredis.register_function('{name}', {run})\nend"
+
+
+def lone_script(name: str) -> str:
+    """A script that needs none of the parts."""
+    return _read(name)
+
+
+def _parts() -> str:
+    return "\n".join(_read(part) for part in PARTS)
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+@cache
+def _read(name: str) -> str:
+    return resources.files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")

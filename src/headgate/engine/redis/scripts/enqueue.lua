@@ -1,0 +1,7 @@
+-- enqueue: store all of the jobs or none; `limits` are declared in the same step.
+-- input {limits, jobs}   arguments 3 and on: specs and needs   answers {{id, state, created} …}
+-- Cost: per job its keys, plus the offers of the keys it touches.
+local function verb(given)
+  Moves.declare(given[1])
+  return Moves.enqueue(given[2])
+end

@@ -1,0 +1,147 @@
+-- The limits in force: rulebook.py, in Lua. Part of every script. Reads only the limits that the step's keys name.
+
+-- A key's ident, read back: kind, tenant (its length counts characters, not bytes), name and value.
+function Book.key(ident)
+  local key = Book.keys[ident]
+  if key then return key end
+  local colon = string.find(ident, ':', 3, true)
+  local first = colon + 1
+  local from = first
+  for _ = 1, tonumber(string.sub(ident, 2, colon - 1)) do
+    from = from + 1
+    while from <= #ident and string.byte(ident, from) >= 0x80 and string.byte(ident, from) < 0xC0 do
+      from = from + 1
+    end
+  end
+  local text = string.sub(ident, from)
+  local equals = string.find(text, '=', 1, true)
+  key = {
+    rate = string.byte(ident, 1) == 114,
+    tenant = string.sub(ident, first, from - 1),
+    name = equals and string.sub(text, 1, equals - 1) or text,
+    value = equals and string.sub(text, equals + 1) or nil,
+  }
+  Book.keys[ident] = key
+  return key
+end
+
+-- A member that sorts the keys of one name together: names hold no `=`.
+function Store.by_name(ident)
+  return Book.key(ident).name .. '=' .. ident
+end
+
+function Store.of_name(index, name)
+  local found = {}
+  for _, member in ipairs(call('ZRANGEBYLEX', base .. index, '[' .. name .. '=', '(' .. name .. '>')) do
+    found[#found + 1] = string.sub(member, #name + 2)
+  end
+  return found
+end
+
+function Book.changed()
+  Book.rules, Book.caps, Book.overridden, Book.version = {}, {}, nil, Book.version + 1
+end
+
+function Book.limit(name)
+  local limit = Book.limits[name]
+  if limit == nil then
+    local found = call('HGET', base .. 'limits', name)
+    limit = false
+    if found then
+      local l = parse(found)
+      limit = {name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6]}
+    end
+    Book.limits[name] = limit
+  end
+  return limit
+end
+
+function Book.scope(name, value, tenant)
+  return name .. '=' .. (value and '+' .. Text.join(value, '') or '-') .. (tenant and '+' .. tenant or '-')
+end
+
+function Book.find_override(name, value, tenant)
+  local scope = Book.scope(name, value, tenant)
+  local staged = Book.staged[scope]
+  if staged ~= nil then return staged or nil end
+  local found = call('HGET', base .. 'overrides', scope)
+  return found and parse(found) or nil
+end
+
+-- The most specific override that speaks for a key: {name, max, value, tenant, by, at, why, until}.
+function Book.override(key)
+  if Book.overridden == nil then
+    Book.overridden = next(Book.staged) ~= nil or call('HLEN', base .. 'overrides') > 0
+  end
+  if not Book.overridden then return nil end
+  local tenant = key.tenant ~= '' and key.tenant or nil
+  return key.value and (Book.find_override(key.name, key.value, tenant) or Book.find_override(key.name, key.value, nil))
+    or Book.find_override(key.name, nil, tenant) or Book.find_override(key.name, nil, nil)
+end
+
+function Book.find_computed(ident)
+  if Book.computed[ident] == nil then
+    local found = call('HGET', base .. 'computed', ident)
+    Book.computed[ident] = found and parse(found)[1] or false
+  end
+  return Book.computed[ident]
+end
+
+-- The number in force, nil for none.
+function Book.number(ident)
+  local key = Book.key(ident)
+  local override = Book.override(key)
+  if override then return override[2] or nil end
+  local limit = Book.limit(key.name)
+  if not limit or (limit.kind == 'rate') ~= key.rate then return nil end
+  return limit.kind == 'floating' and Book.find_computed(ident) or limit.max
+end
+
+function Book.rule(ident)
+  local rule = Book.rules[ident]
+  if rule then return rule end
+  local key, number = Book.key(ident), Book.number(ident)
+  local limit = Book.limit(key.name)
+  if not key.rate then
+    rule = {max = number}
+  elseif not limit or limit.kind ~= 'rate' then
+    rule = {rate = true, period = 1, burst = 1, interval = 1, most = 0}
+  else
+    local burst = limit.algorithm == 'leaky' and 1 or limit.burst or number
+    local exact = limit.algorithm == 'sliding_window'
+    burst = (burst and burst ~= 0) and burst or 1
+    local some = number and number > 0
+    rule = {
+      rate = true, limit = number, period = limit.period, burst = burst, exact = exact,
+      interval = some and Rates.ceil_div(limit.period, number) or limit.period,
+      most = not some and 0 or exact and number or burst,
+    }
+  end
+  Book.rules[ident] = rule
+  return rule
+end
+
+-- Whether the cap of a task or queue is there: declared, or put up by an operator.
+function Book.is_cap(ident)
+  local cap = Book.caps[ident]
+  if cap == nil then
+    local key = Book.key(ident)
+    local limit = Book.limit(key.name)
+    if limit then cap = limit.kind ~= 'rate' else cap = Book.override(key) ~= nil end
+    Book.caps[ident] = cap
+  end
+  return cap
+end
+
+-- Uses of limits that nobody declared would admit everything.
+function Book.wrong_use(uses)
+  for _, use in ipairs(uses or {}) do
+    if not use[3] then
+      local key = Book.key(use[1])
+      local limit = Book.limit(key.name)
+      if not limit then return {'undeclared', key.name} end
+      if (limit.kind == 'rate') ~= key.rate then return {'otherwise', key.name, limit.kind} end
+    end
+  end
+  return nil
+end

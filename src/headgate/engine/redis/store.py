@@ -1,0 +1,119 @@
+"""The store as one process has it open: its partitions, calls to them, listeners. A forked child has its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import redis
+
+from headgate.engine.contract import Limit, Settings
+from headgate.engine.redis.calling import Calls, Partition
+from headgate.engine.redis.catalogue import CHANNELS, VERSION
+from headgate.engine.redis.faults import Faults
+from headgate.engine.redis.opening import found
+from headgate.engine.redis.records import decode, encode, packed_limit
+from headgate.engine.redis.refusals import refusal
+from headgate.engine.redis.scripts import script
+from headgate.engine.redis.servers import client
+from headgate.engine.redis.url import Target
+from headgate.engine.redis.watching import Watchers
+
+log = logging.getLogger("headgate.engine")
+
+Answer = tuple[Any, list[Any]]
+
+
+class Store:
+    """Runs verbs on partitions. `declared` are the limits this process stands for: a store that was emptied under our
+    feet hears of them again."""
+
+    def __init__(self, target: Target, settings: Settings) -> None:
+        self.target = target
+        self.process = os.getpid()
+        self.partitions = [Partition(target.prefix, number) for number in range(target.partitions)]
+        self.watchers = Watchers(self._subscribe, (redis.RedisError, OSError, ValueError))
+        self.declared: dict[str, Limit] = {}
+        self._calls = Calls(target, settings.busy_timeout)
+        self._settings = {
+            "patience": settings.patience, "reservation_ttl": settings.reservation_ttl,
+            "keep_succeeded": settings.keep_succeeded, "keep_failed": settings.keep_failed,
+            "keep_cancelled": settings.keep_cancelled,
+        }  # fmt: skip
+
+    async def open(self) -> None:
+        """Find or found every partition."""
+        for partition in self.partitions:
+            await asyncio.to_thread(found, self._calls.servers, partition)
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await asyncio.to_thread(self.watchers.stop)
+        await self._calls.close()
+
+    async def one(
+        self, partition: Partition, verb: str, given: Any, specs: Sequence[bytes] = (), now: int | None = None
+    ) -> Answer:
+        """Run a verb on one partition; returns its answer and the raw texts that came with it."""
+        payload = encode(given)
+        answer: list[Any] = []
+        for _ in range(3):
+            status, *raw = await self._calls.script(
+                partition, script(verb), self._header(partition, now), payload, *specs
+            )
+            answer = decode(status)
+            if answer[0] == "ok":
+                return answer[1], raw
+            if answer[0] not in ("gone", "epoch"):
+                break
+            await self._renew(partition)
+        raise refusal(answer, self.target.shown)
+
+    async def all(self, verb: str, given: Any, now: int | None = None) -> list[Answer]:
+        """Run a verb on every partition."""
+        if len(self.partitions) == 1:
+            return [await self.one(self.partitions[0], verb, given, now=now)]
+        return await asyncio.gather(*(self.one(p, verb, given, now=now) for p in self.partitions))
+
+    async def answers(self, verb: str, given: Any, now: int | None = None) -> list[Any]:
+        """The same without raw texts."""
+        return [answer for answer, _ in await self.all(verb, given, now)]
+
+    def remember(self, limits: Iterable[Limit]) -> None:
+        """Limits that were declared through this process."""
+        self.declared.update((limit.name, limit) for limit in limits)
+
+    def _header(self, partition: Partition, now: int | None) -> bytes:
+        return encode(
+            {
+                "now": False if now is None else now,
+                "epoch": partition.epoch,
+                "version": VERSION,
+                "settings": self._settings,
+                "cluster": self.target.mode == "cluster",
+                "fail": Faults.set(),
+            }
+        )
+
+    async def _renew(self, partition: Partition) -> None:
+        """The store is not the one that was opened: it was flushed, or a server without its data has taken over."""
+        before = partition.epoch
+        await asyncio.to_thread(found, self._calls.servers, partition)
+        if before and partition.epoch != before:
+            log.error(
+                "%s does not hold the jobs it held before: it was flushed, or a server without its data has taken "
+                "over. Limits are declared again; jobs that are gone stay gone",
+                self.target.shown,
+            )
+        if self.declared:
+            limits = [packed_limit(limit) for limit in self.declared.values()]
+            await self.one(partition, "declare", limits)
+
+    def _subscribe(self) -> Any:
+        address = self._calls.servers.address(self.partitions[0].slot)
+        pubsub = client(self.target, address).pubsub()
+        pubsub.subscribe(*(p.tag + channel for p in self.partitions for channel in CHANNELS))
+        return pubsub

@@ -1,0 +1,135 @@
+"""URLs of Redis and Valkey, and what stands behind their question mark.
+
+redis://user:password@host:6379/0     rediss:// the same over TLS     valkey:// and valkeys:// the same
+unix:///run/valkey.sock?db=0          a socket of this machine
+redis+sentinel://h1:26379,h2,h3/name  the master that the sentinels know under this name (rediss+sentinel:// over TLS)
+redis+cluster://h1:7000,h2:7001       a cluster (rediss+cluster:// over TLS)
+
+Options: prefix (what the keys begin with, `headgate`), partitions (1), db (where the path does not give it),
+ca (a file with the certificates to trust).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from headgate.errors import ConfigError
+
+Address = tuple[str, int]
+Mode = Literal["server", "unix", "sentinel", "cluster"]
+
+OPTIONS = ("prefix", "partitions", "db", "ca")
+MOST_PARTITIONS = 1024
+
+
+class Target(NamedTuple):
+    """Where the store is."""
+
+    mode: Mode
+    addresses: tuple[Address, ...]
+    path: str
+    db: int
+    user: str | None
+    password: str | None
+    tls: bool
+    ca: str | None
+    master: str
+    prefix: str
+    partitions: int
+
+    @property
+    def shown(self) -> str:
+        """For messages: without the password."""
+        if self.mode == "unix":
+            return self.path
+        return ",".join(f"{host}:{port}" for host, port in self.addresses)
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """How to check the server's certificate."""
+        return ssl.create_default_context(cafile=self.ca) if self.tls else None
+
+
+def parse(url: str, shown: str) -> Target:
+    """The target that a URL names; `shown` is the URL as it may appear in messages."""
+    head, _, rest = url.partition("://")
+    try:
+        parts = urlsplit("//" + rest if head != "unix" else rest)
+    except ValueError as error:
+        raise ConfigError(f"{shown!r} is not a URL: {error}") from None
+    options = _options(parts, shown)
+    mode: Mode = (
+        "unix"
+        if head == "unix"
+        else "cluster"
+        if "cluster" in head
+        else "sentinel"
+        if "sent" in head
+        else "server"
+    )
+    userinfo, _, hosts = parts.netloc.rpartition("@")
+    user, _, password = userinfo.partition(":")
+    path = unquote(parts.path)
+    default = 26379 if mode == "sentinel" else 6379
+    target = Target(
+        mode=mode,
+        addresses=() if mode == "unix" else _addresses(hosts, default, shown),
+        path=path if mode == "unix" else "",
+        db=_db(path.strip("/") if mode == "server" else "", options, mode, shown),
+        user=unquote(user) or None,
+        password=unquote(password) or None,
+        tls=head.startswith(("rediss", "valkeys")),
+        ca=options.get("ca"),
+        master=path.strip("/") if mode == "sentinel" else "",
+        prefix=_prefix(options, shown),
+        partitions=_partitions(options, shown),
+    )
+    if mode == "unix" and len(path) < 2:
+        raise ConfigError(f"{shown!r} names no socket; write unix:///run/valkey.sock")
+    if mode == "sentinel" and not target.master:
+        raise ConfigError(f"{shown!r} names no master; write redis+sentinel://host:26379/mymaster")
+    return target
+
+
+def _options(parts: SplitResult, shown: str) -> Mapping[str, str]:
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    for name in options:
+        if name not in OPTIONS:
+            raise ConfigError(f"{shown!r}: unknown option {name!r}; there are {', '.join(OPTIONS)}")
+    return options
+
+
+def _addresses(hosts: str, default: int, shown: str) -> tuple[Address, ...]:
+    found: list[Address] = []
+    for each in hosts.split(","):
+        try:
+            parts = urlsplit(f"//{each}")
+            found.append((parts.hostname or "localhost", parts.port or default))
+        except ValueError as error:
+            raise ConfigError(f"{shown!r}: {each!r} is no host and port: {error}") from None
+    return tuple(found)
+
+
+def _db(path: str, options: Mapping[str, str], mode: Mode, shown: str) -> int:
+    text = path or options.get("db", "0")
+    if not text.isascii() or not text.isdigit():
+        raise ConfigError(f"{shown!r}: the database must be a number such as /0, not {text!r}")
+    if mode == "cluster" and int(text):
+        raise ConfigError(f"{shown!r}: a cluster has only database 0")
+    return int(text)
+
+
+def _prefix(options: Mapping[str, str], shown: str) -> str:
+    prefix = options.get("prefix", "headgate")
+    if not prefix or any(character in prefix for character in "{}"):
+        raise ConfigError(f"{shown!r}: the prefix must be a text without braces, not {prefix!r}")
+    return prefix
+
+
+def _partitions(options: Mapping[str, str], shown: str) -> int:
+    text = options.get("partitions", "1")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_PARTITIONS:
+        raise ConfigError(f"{shown!r}: partitions must be a number from 1 to {MOST_PARTITIONS}, not {text!r}")
+    return int(text)

@@ -1,0 +1,125 @@
+"""A connection to a server, shared by everybody in one event loop.
+
+Calls are written in the order in which they are made and answered in that order, so that a hundred concurrent calls are
+one packet and no call waits for a connection of its own. Parsing and packing are hiredis; there is no task, no lock and
+no timer per call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+
+import hiredis
+
+from headgate.engine.redis.url import Address, Target
+from headgate.errors import EngineUnavailable
+
+Argument = str | bytes | int
+_pack: Callable[[tuple[Argument, ...]], bytes] = hiredis.pack_command  # pyright: ignore[reportAssignmentType, reportUnknownMemberType, reportUnknownVariableType]
+Reply = asyncio.Future[Any]
+
+
+class Wire(asyncio.Protocol):
+    """One connection. `patience` is how many seconds an answer may take before the connection is given up."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, where: str, patience: float) -> None:
+        self._loop = loop
+        self._where = where
+        self._patience = patience
+        self._reader = hiredis.Reader()
+        self._waiting: deque[tuple[float, Reply]] = deque()
+        self._out: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._check: asyncio.TimerHandle | None = None
+        self.closed = False
+        self.has_functions = False
+
+    # ── calling ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def send(self, *arguments: Argument) -> Reply:
+        """The future answer to a command; an error of the server is an answer, too (hiredis.ReplyError)."""
+        reply: Reply = self._loop.create_future()
+        if self.closed:
+            reply.set_exception(self._gone(None))
+            return reply
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(_pack(arguments))
+        self._waiting.append((self._loop.time(), reply))
+        if self._check is None:
+            self._check = self._loop.call_later(self._patience, self._look)
+        return reply
+
+    def _flush(self) -> None:
+        if self._out and self._transport is not None:
+            out, self._out = self._out, []
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+
+    def _look(self) -> None:
+        """An answer that does not come is no answer: whoever waits should know."""
+        self._check = None
+        if not self._waiting:
+            return
+        age = self._loop.time() - self._waiting[0][0]
+        if age >= self._patience:
+            self.close(TimeoutError(f"no answer for {age:.0f} s"))
+        else:
+            self._check = self._loop.call_later(self._patience - age, self._look)
+
+    # ── the protocol ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by name
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        try:
+            while (reply := self._reader.gets()) is not False:
+                _, future = self._waiting.popleft()
+                if not future.done():
+                    future.set_result(reply)
+        except (hiredis.ProtocolError, IndexError) as error:
+            self.close(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.close(exc)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Hang up; what was not answered yet will not be."""
+        self.closed = True
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+        if self._transport is not None:
+            self._transport.abort()
+        while self._waiting:
+            _, future = self._waiting.popleft()
+            if not future.done():
+                future.set_exception(self._gone(error))
+
+    def _gone(self, error: BaseException | None) -> EngineUnavailable:
+        why = f": {error}" if error is not None and str(error) else ""
+        return EngineUnavailable(
+            f"the connection to {self._where} was lost{why}; what was asked may have been done"
+        )
+
+
+async def connect(target: Target, address: Address | None, patience: float) -> Wire:
+    """A wire that is ready for commands: authenticated, in its database."""
+    loop = asyncio.get_running_loop()
+    where = target.path if address is None else f"{address[0]}:{address[1]}"
+    wire = Wire(loop, where, patience)
+    try:
+        async with asyncio.timeout(min(patience, 10)):
+            if address is None:
+                await loop.create_unix_connection(lambda: wire, target.path)
+            else:
+                await loop.create_connection(lambda: wire, *address, ssl=target.tls_context())
+    except TimeoutError:
+        raise EngineUnavailable(f"{where} cannot be reached: no connection within 10 s") from None
+    except OSError as error:
+        raise EngineUnavailable(f"{where} cannot be reached: {error}") from None
+    return wire

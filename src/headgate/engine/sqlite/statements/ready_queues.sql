@@ -1,9 +1,0 @@
--- The queues that have ready jobs: one index step per queue, however many jobs each has.
--- Reads: jobs_ready.
-WITH RECURSIVE q(queue) AS (
-    SELECT min(queue) FROM jobs WHERE state = 'ready' AND set_aside = 0
-    UNION ALL
-    SELECT (SELECT min(j.queue) FROM jobs j WHERE j.state = 'ready' AND j.set_aside = 0 AND j.queue > q.queue)
-    FROM q WHERE q.queue IS NOT NULL
-)
-SELECT queue FROM q WHERE queue IS NOT NULL;

@@ -1,0 +1,202 @@
+"""A cluster of three masters: partitions, slots that move under load, a master that dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headgate.engine.audit import audit
+from headgate.engine.contract import Limit, Settings, Succeeded, Worker
+from headgate.engine.redis import RedisEngine
+from headgate.engine.redis.calling import Calls
+from headgate.engine.redis.catalogue import tag
+from headgate.engine.redis.servers import slot_of
+from headgate.engine.redis.url import parse
+from headgate.errors import ConfigError, EngineUnavailable, JobExists
+from headgate.job import ENDED, JobState, NewJob
+from headgate.keys import Key, Use
+from tests.redis.cluster import Cluster
+from tests.redis.conftest import KINDS
+from tests.redis_servers import binary
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+PARTITIONS = 4
+SETTINGS = Settings(busy_timeout=20_000_000)
+
+
+@pytest.fixture(params=[kind for kind in KINDS if kind != "redis6"] or KINDS)
+def program(request: pytest.FixtureRequest) -> str:
+    found = binary(request.param)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def cluster(program: str) -> Iterator[Cluster]:
+    cluster = Cluster(program)
+    yield cluster
+    cluster.stop()
+
+
+async def opened(cluster: Cluster, partitions: int = PARTITIONS) -> RedisEngine:
+    url = f"{cluster.url}?partitions={partitions}"
+    engine = RedisEngine(parse(url, url), SETTINGS)
+    await engine.open()
+    return engine
+
+
+def job(number: int, tenants: int = 20) -> NewJob:
+    tenant = f"tenant{number % tenants}"
+    return NewJob(f"j{number}", "t", tenant=tenant, uses=(Use(Key("A", None, tenant).ident),))
+
+
+class Work:
+    """Workers that claim, hold a moment and settle; each notes how many of a tenant run at once."""
+
+    def __init__(self, engine: RedisEngine) -> None:
+        self.engine = engine
+        self.runs: dict[str, int] = {}
+        self.now_running: dict[str, int] = {}
+        self.worst = 0
+        self.failures = 0
+
+    async def run(self, name: str, total: int) -> None:
+        await self.engine.register(Worker(name, frozenset({"t"}), lease=600_000_000))
+        done: list[Succeeded] = []
+        while len(self.runs) < total or done:
+            try:
+                answer = await self.engine.exchange(name, done, 10)
+            except EngineUnavailable:
+                self.failures += 1
+                await asyncio.sleep(0.05)
+                continue
+            for report in done:
+                self.now_running[report.job] -= 1
+            done = []
+            for attempt in answer.attempts:
+                self.runs[attempt.job] = self.runs.get(attempt.job, 0) + 1
+                self.now_running[attempt.job] = self.now_running.get(attempt.job, 0) + 1
+                tenant = attempt.tenant
+                at_once = sum(n for id, n in self.now_running.items() if int(id[1:]) % 20 == int(tenant[6:]))
+                self.worst = max(self.worst, at_once)
+            await asyncio.sleep(0.01)
+            done = [Succeeded(attempt.job, attempt.number) for attempt in answer.attempts]
+
+
+async def test_slots_move_under_load_and_nothing_is_lost_or_run_twice(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total = 400
+    heard: list[str] = []
+    refused = Calls._refused
+
+    async def listen(self: Calls, text: str, *rest: Any) -> None:
+        heard.append(text)
+        await refused(self, text, *rest)
+
+    monkeypatch.setattr(Calls, "_refused", listen)
+    engine, other = await opened(cluster), await opened(cluster)
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.enqueue([job(number) for number in range(total // 2)])
+    work = Work(engine)
+
+    async def keep_enqueueing() -> None:
+        for number in range(total // 2, total):
+            await other.enqueue([job(number)])
+
+    async def keep_moving() -> None:
+        for number in range(PARTITIONS):
+            slot = slot_of(tag("headgate", number))
+            owner = await asyncio.to_thread(cluster.owner, slot)
+            target = next(node for node in cluster.masters if node is not owner)
+            await asyncio.to_thread(cluster.move, slot, target, 0.005)
+
+    await asyncio.gather(keep_enqueueing(), keep_moving(), work.run("w1", total), work.run("w2", total))
+    assert sorted(work.runs) == sorted(f"j{number}" for number in range(total))
+    assert set(work.runs.values()) == {1}
+    assert work.worst == 1
+    assert any(text.startswith("MOVED ") for text in heard)
+    assert any(not text.startswith("MOVED ") for text in heard), (
+        "some calls came while a slot was between two nodes"
+    )
+    assert audit(await engine.snapshot()) == []
+    assert set(await engine.states([f"j{n}" for n in range(total)])) == {JobState.SUCCEEDED}
+    await engine.close()
+    await other.close()
+
+
+async def test_a_master_dies_and_its_replica_goes_on(program: str) -> None:
+    """Acknowledged a moment before the master died may be lost: replication does not wait. All else is kept."""
+    cluster = Cluster(program, 3)
+    try:
+        engine = await opened(cluster)
+        await engine.declare([Limit("A", "concurrency", 1)])
+        await engine.enqueue([job(number) for number in range(100)])
+        await asyncio.sleep(0.5)  # replicas are in step
+        slot = slot_of(tag("headgate", spread_partition()))
+        victim = await asyncio.to_thread(cluster.owner, slot)
+        victim.kill()
+        survived = 0
+        for number in range(100, 140):
+            try:
+                await engine.enqueue([job(number)])
+            except JobExists:
+                pass
+            except EngineUnavailable:
+                continue
+            survived += 1
+        assert survived > 0
+        states = await engine.states([f"j{number}" for number in range(100)])
+        assert [state for state in states if state is None] == []
+        work = Work(engine)
+        await work.run("w", 100)
+        assert work.worst == 1
+        assert audit(await engine.snapshot()) == []
+        await engine.close()
+    finally:
+        cluster.stop()
+
+
+def spread_partition() -> int:
+    return 1
+
+
+async def test_workers_serve_all_partitions_fairly(cluster: Cluster) -> None:
+    engine = await opened(cluster)
+    await engine.enqueue([NewJob(f"j{n}", "t", tenant=f"tenant{n % 20}") for n in range(200)])
+    await engine.register(Worker("w", frozenset({"t"}), lease=600_000_000))
+    started: list[str] = []
+    while len(started) < 200:
+        answer = await engine.exchange("w", [], 8)
+        assert answer.attempts
+        started += [attempt.job for attempt in answer.attempts]
+        reports = [Succeeded(attempt.job, attempt.number) for attempt in answer.attempts]
+        assert (await engine.exchange("w", reports, 0)).refused == ()
+    assert len(set(started)) == 200
+    assert (await engine.exchange("w", [Succeeded("j0", 1)], 0)).refused == (("j0", 1),)
+    assert {state in ENDED for state in await engine.states(started) if state} == {True}
+    await engine.close()
+
+
+async def test_what_partitions_cannot_share_is_refused(cluster: Cluster) -> None:
+    engine = await opened(cluster)
+    for name in ("task:t", "queue:q"):
+        with pytest.raises(ConfigError, match="split into 4 partitions"):
+            await engine.declare([Limit(name, "concurrency", 5)])
+    await engine.declare([Limit("S", "concurrency", 1)])
+    with pytest.raises(ConfigError, match="shared by all tenants"):
+        await engine.enqueue([NewJob("j", "t", tenant="acme", uses=(Use(Key("S").ident),))])
+    await engine.enqueue([NewJob("j", "t", uses=(Use(Key("S").ident),))])
+    with pytest.raises(ConfigError, match="founded with partitions=4"):
+        await opened(cluster, 2)
+    await engine.close()
+
+
+async def test_a_cluster_must_be_called_one(cluster: Cluster) -> None:
+    url = cluster.masters[0].url
+    with pytest.raises(ConfigError, match=r"redis\+cluster://"):
+        await RedisEngine(parse(url, url)).open()

