@@ -11,7 +11,6 @@ from headgate.engine.contract import Engine, Settings
 from tests.servers import SERVERS, Server
 from tests.world import World
 
-
 SLOW = {"postgres": [pytest.mark.slow]}
 
 
