@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,9 @@ Connection = Any
 
 
 _connect = cast(Callable[..., Awaitable[Connection]], asyncpg.connect)  # pyright: ignore[reportUnknownMemberType]
+
+
+Loop = asyncio.AbstractEventLoop
 
 
 class Lane:
@@ -45,7 +48,8 @@ class Lanes:
         self.dsn = dsn
         self.where = where
         self.options = options
-        self._lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, Lane] = WeakKeyDictionary()
+        self._lanes: WeakKeyDictionary[Loop, Lane] = WeakKeyDictionary()
+        self._ends: WeakKeyDictionary[Loop, AsyncGenerator[None]] = WeakKeyDictionary()
 
     async def connect(self) -> Connection:
         """One connection that nobody else gets."""
@@ -59,6 +63,8 @@ class Lanes:
         lane = self._lanes.get(loop)
         if lane is None:
             lane = self._lanes[loop] = Lane()
+            self._ends[loop] = end = self._until_the_loop_ends(loop)
+            await anext(end)
         async with lane.turn:
             connection = lane.take() or await self.connect()
             try:
@@ -75,19 +81,29 @@ class Lanes:
                 if not connection.is_closed():
                     lane.idle.append(connection)
 
+    async def _until_the_loop_ends(self, loop: Loop) -> AsyncGenerator[None]:
+        """Hangs up when the loop shuts down, even if nobody closes the engine: a loop finishes its generators."""
+        try:
+            yield
+        finally:
+            lane = self._lanes.pop(loop, None)
+            for connection in lane.idle if lane is not None else ():
+                connection.terminate()
+            await asyncio.sleep(0)
+
     async def close(self) -> None:
-        """Let go of every connection, also of loops that are gone."""
+        """Let go of every connection, also of those of other loops."""
         here = asyncio.get_running_loop()
         for loop, lane in list(self._lanes.items()):
             for connection in lane.idle:
                 if loop is here:
                     await _close(connection)
-                elif loop.is_closed():
-                    _abandon(connection)
-                else:
+                elif loop.is_running():
                     loop.call_soon_threadsafe(connection.terminate)
             lane.idle.clear()
         self._lanes.clear()
+        if (end := self._ends.pop(here, None)) is not None:
+            await end.aclose()
 
 
 async def _close(connection: Connection) -> None:
@@ -95,11 +111,3 @@ async def _close(connection: Connection) -> None:
         await asyncio.wait_for(connection.close(), 2)
     except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         connection.terminate()
-
-
-def _abandon(connection: Connection) -> None:
-    """Its loop is closed: only the socket is left to be closed."""
-    transport = getattr(connection, "_transport", None)
-    sock = transport.get_extra_info("socket") if transport is not None else None
-    with suppress(OSError, AttributeError):
-        cast(Any, sock)._sock.close()
