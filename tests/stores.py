@@ -26,8 +26,12 @@ def fresh_url(store: str, directory: Path) -> Generator[str]:
         case "sqlite":
             yield f"sqlite:///{directory}/jobs.db"
         case "postgres":
+            from tests.postgres_met import MetPostgresEngine
+
             server, schema = postgres_server.shared_server(), postgres_server.borrow_schema()
-            yield server.url(quote(schema))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("headgate.engine.postgres.PostgresEngine", MetPostgresEngine)
+                yield server.url(quote(schema))
             postgres_server.give_back_schema(schema)
         case _:
             process, prefix = shared(store), fresh_prefix()

@@ -19,17 +19,11 @@ def clock(headgate_clock: Clock) -> Clock:
 
 
 @pytest.fixture(params=["memory", *STORES])
-def store_url(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where the jobs are kept."""
     if request.param == "memory":
         yield "memory://"
         return
-    if request.param == "postgres":
-        from tests.postgres_met import MetPostgresEngine
-
-        monkeypatch.setattr("headgate.engine.postgres.PostgresEngine", MetPostgresEngine)
     with fresh_url(request.param, tmp_path) as url:
         yield url
 

@@ -266,7 +266,7 @@ async def test_a_connection_that_the_store_cannot_use_is_refused(app: App):
     @app.task
     async def add(a: int) -> None: ...
 
-    with pytest.raises(ConfigError, match="leave connection= out|is not known"):
+    with pytest.raises(ConfigError, match=r"leave connection= out|is not known"):
         await app.enqueue(add.job(1), connection=object())
 
 
