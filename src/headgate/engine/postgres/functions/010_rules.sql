@@ -116,14 +116,24 @@ BEGIN
     FROM unnest(coalesce(p_keys, '{}') || v_caps, p_units) AS u (key, units);
 END $$;
 
+-- The same in FROM, where it melts into the caller's plan: without caps nothing is called at all.
+CREATE OR REPLACE FUNCTION headgate._uses_of(p_task text, p_queue text, p_keys text[], p_units bigint[], p_caps boolean)
+RETURNS TABLE (keys text[], units bigint[])
+LANGUAGE sql STABLE AS $$
+    SELECT p_keys, p_units WHERE NOT p_caps
+    UNION ALL SELECT u.keys, u.units FROM headgate._uses(p_task, p_queue, p_keys, p_units, true) AS u WHERE p_caps
+$$;
+
 -- All keys that a decision about these jobs may touch: uses, caps, holders, the key that offered or parked them.
 -- Reads: jobs by primary key, holders_job.
 CREATE OR REPLACE FUNCTION headgate._keys_of(p_seqs bigint[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_caps boolean := headgate._any_caps();
 BEGIN
     RETURN (
         SELECT array_agg(DISTINCT k.key) FROM (
-            SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses(j.task, j.queue, j.use_keys, j.use_units, (SELECT headgate._any_caps())) AS u
+            SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
             WHERE j.seq = ANY (p_seqs)
             UNION ALL SELECT j.offered_by FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
             UNION ALL SELECT j.waiting_on FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)

@@ -1,20 +1,18 @@
--- Rule 5: the room of touched keys is offered to their waiters, in order, per queue. Returns how many became ready.
+-- Rule 5: who of the waiters of touched keys is to be offered their room, in order, per queue. Writes nothing about them.
 -- p_touched   keys that may have gained room or lost an offer; the caller holds their rows
--- p_ttl       how long an offered job may keep its reservations unclaimed
+-- `seqs` are locked; `keys` are those that offer, one for each.
 -- Locks: waiters (5), SKIP LOCKED.   Reads: jobs_waiting, jobs_offered: one step per queue, however many wait.
-CREATE OR REPLACE FUNCTION headgate._offer(p_touched text[], p_now bigint, p_ttl bigint) RETURNS integer
+CREATE OR REPLACE FUNCTION headgate._next(p_touched text[], p_now bigint, OUT seqs bigint[], OUT keys text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_keys   text[];
     v_queues text[];
     v_rooms  bigint[];
     v_seqs   bigint[];
-    v_key    text;
-    v_at     bigint;
+    v_lines  text[];
 BEGIN
-    IF p_touched IS NULL OR cardinality(p_touched) = 0 THEN
-        RETURN 0;
-    END IF;
+    seqs := '{}';
+    keys := '{}';
     WITH RECURSIVE q (key, queue) AS (
         SELECT t.key, (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = t.key)
         FROM (SELECT DISTINCT u.key FROM unnest(p_touched) AS u (key) WHERE u.key IS NOT NULL) AS t
@@ -31,35 +29,45 @@ BEGIN
     WHERE q.queue IS NOT NULL;
 
     IF v_keys IS NOT NULL THEN
-        WITH chosen AS MATERIALIZED (
-            SELECT w.seq, r.key
-            FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
-            CROSS JOIN LATERAL (
-                SELECT l.seq, sum(l.units) OVER (ORDER BY l.priority, l.due, l.seq) AS total FROM (
-                    SELECT j.seq, j.units, j.priority, j.due FROM headgate.jobs j
-                    WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue
-                    ORDER BY j.priority, j.due, j.seq
-                    LIMIT greatest(0, least(r.room, 1000))
-                    FOR UPDATE SKIP LOCKED
-                ) AS l
-            ) AS w
-            WHERE r.room > 0 AND w.total <= r.room
-        ), done AS (
-            UPDATE headgate.jobs j SET state = 'ready', waiting_on = NULL, offered_by = c.key
-            FROM chosen c WHERE j.seq = c.seq
-            RETURNING j.seq
-        )
-        SELECT array_agg(d.seq) INTO v_seqs FROM done d;
-        UPDATE headgate.holders h SET expires_at = p_now + p_ttl WHERE h.job = ANY (v_seqs);
+        SELECT array_agg(w.seq), array_agg(r.key), array_agg(r.key || ' ' || r.queue) INTO v_seqs, keys, v_lines
+        FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
+        CROSS JOIN LATERAL (
+            SELECT l.seq, sum(l.units) OVER (ORDER BY l.priority, l.due, l.seq) AS total FROM (
+                SELECT j.seq, j.units, j.priority, j.due FROM headgate.jobs j
+                WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue
+                ORDER BY j.priority, j.due, j.seq
+                LIMIT greatest(0, least(r.room, 1000))
+                FOR UPDATE SKIP LOCKED
+            ) AS l
+        ) AS w
+        WHERE r.room > 0 AND w.total <= r.room;
+        seqs := coalesce(v_seqs, '{}');
+        keys := coalesce(keys, '{}');
         -- Who still waits although there is room was locked by somebody else.
         INSERT INTO headgate.rechecks (key)
         SELECT DISTINCT r.key FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
         WHERE r.room > 0 AND r.key NOT LIKE 'r%'
-          AND (SELECT count(*) FROM unnest(v_seqs) AS s (seq) JOIN headgate.jobs j ON j.seq = s.seq
-               WHERE j.offered_by = r.key AND j.queue = r.queue) < least(r.room, 1000)
+          AND coalesce(cardinality(array_positions(v_lines, r.key || ' ' || r.queue)), 0) < least(r.room, 1000)
           AND EXISTS (SELECT 1 FROM headgate.jobs j
-                      WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue);
+                      WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue AND j.seq <> ALL (_next.seqs));
     END IF;
+END $$;
+
+-- Offer the room of touched keys. Returns how many became ready.
+-- p_ttl   how long an offered job may keep its reservations unclaimed
+CREATE OR REPLACE FUNCTION headgate._offer(p_touched text[], p_now bigint, p_ttl bigint) RETURNS integer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_seqs bigint[];
+    v_by   text[];
+    v_key  text;
+    v_at   bigint;
+BEGIN
+    IF p_touched IS NULL OR cardinality(p_touched) = 0 THEN
+        RETURN 0;
+    END IF;
+    SELECT n.seqs, n.keys INTO v_seqs, v_by FROM headgate._next(p_touched, p_now) AS n;
+    PERFORM headgate._make_ready(v_seqs, v_by, p_now, p_ttl);
 
     -- A rate key keeps one timer: when the first of its queues' heads will find its tokens.
     FOR v_key IN SELECT DISTINCT u.key FROM unnest(p_touched) AS u (key) WHERE u.key LIKE 'r%' LOOP
@@ -88,4 +96,15 @@ BEGIN
         END IF;
     END LOOP;
     RETURN coalesce(cardinality(v_seqs), 0);
+END $$;
+
+-- Waiters may be claimed now, each promised room of a key.   The caller holds them.
+CREATE OR REPLACE FUNCTION headgate._make_ready(p_seqs bigint[], p_keys text[], p_now bigint, p_ttl bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF cardinality(p_seqs) > 0 THEN
+        UPDATE headgate.jobs j SET state = 'ready', waiting_on = NULL, offered_by = c.key
+        FROM unnest(p_seqs, p_keys) AS c (seq, key) WHERE j.seq = c.seq;
+        UPDATE headgate.holders h SET expires_at = p_now + p_ttl WHERE h.job = ANY (p_seqs);
+    END IF;
 END $$;

@@ -7,6 +7,7 @@ CREATE OR REPLACE FUNCTION headgate._arrive(p_seqs bigint[], p_now bigint, p_tou
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_touched text[] := coalesce(p_touched, '{}');
+    v_caps    boolean := headgate._any_caps();
     v_keys    text[];          -- the distinct keys, what each has left, and whether a line there counts
     v_free    bigint[];
     v_lines   text[];          -- the distinct (key, queue), what is promised there, and whether somebody waits
@@ -23,7 +24,7 @@ DECLARE
 BEGIN
     WITH used AS (
         SELECT DISTINCT k.key, j.queue
-        FROM headgate.jobs j, headgate._uses(j.task, j.queue, j.use_keys, j.use_units, (SELECT headgate._any_caps())) AS u, unnest(u.keys) AS k (key)
+        FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u, unnest(u.keys) AS k (key)
         WHERE j.seq = ANY (p_seqs)
     )
     SELECT array_agg(u.key), array_agg(length(u.key) || ':' || u.key || u.queue),
@@ -41,7 +42,7 @@ BEGIN
             SELECT array_agg(array_position(v_lines, length(k.key) || ':' || k.key || j.queue) ORDER BY k.n)
             FROM unnest(u.keys) WITH ORDINALITY AS k (key, n)) AS at
         FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq,
-             headgate._uses(j.task, j.queue, j.use_keys, j.use_units, (SELECT headgate._any_caps())) AS u
+             headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
         ORDER BY s.n
     LOOP
         v_parked := NULL;

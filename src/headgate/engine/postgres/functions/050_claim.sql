@@ -1,13 +1,16 @@
 -- The one walker (rule 10): start each job if all of its keys admit it now, else park it on the first that does not.
--- p_seqs      ready jobs in the order of the claim; the caller holds them and all their keys
+-- p_seqs      ready jobs, or waiters that are offered room just now, in the order of the claim; the caller holds them and all their keys
+-- p_keys      these keys
+-- p_offers    for each job the key whose room goes to it in this very step; NULL if they are as their rows say
 -- p_known     the tasks that the worker knows; jobs of others are set aside
 -- Returns the started jobs in order and the touched keys.
 -- Reads: jobs by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
-CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_known text[], p_worker text, p_now bigint, p_patience integer,
+CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_keys text[], p_offers text[], p_known text[], p_worker text, p_now bigint, p_patience integer,
                                            OUT started bigint[], OUT touched text[], OUT unknown text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     c_unlimited CONSTANT bigint := 1152921504606846976;
+    v_caps  boolean := headgate._any_caps();
     v_keys  text[];
     v_free  bigint[];
     v_spent bigint[];
@@ -31,19 +34,20 @@ BEGIN
     SELECT array_agg(f.key ORDER BY f.n), array_agg(f.free ORDER BY f.n), array_agg(0 ORDER BY f.n),
            array_agg(f.key LIKE 'r%' OR f.number IS NULL OR f.number > 1000 ORDER BY f.n)
     INTO v_keys, v_free, v_spent, v_sliced
-    FROM headgate._free(headgate._keys_of(p_seqs), p_now) AS f;
+    FROM headgate._free(p_keys, p_now) AS f;
 
     FOR r IN
-        SELECT j.seq, j.task, j.queue, j.task = ANY (p_known) AS known, j.offered_by, j.refusals, u.keys, u.units,
+        SELECT j.seq, j.task, j.queue, j.task = ANY (p_known) AS known, o.offered_by, j.refusals, u.keys, u.units,
                (SELECT array_agg(array_position(v_keys, x.key) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS at,
-               (SELECT array_agg(x.key LIKE 'r%' AND x.key IS DISTINCT FROM j.offered_by AND EXISTS (
+               (SELECT array_agg(x.key LIKE 'r%' AND x.key IS DISTINCT FROM o.offered_by AND EXISTS (
                     SELECT 1 FROM headgate.jobs w WHERE w.state = 'waiting' AND w.waiting_on = x.key AND w.queue = j.queue) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS lined,
                CASE WHEN j.refusals IS NULL THEN '{}'
                     ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own
-        FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq,
-             headgate._uses(j.task, j.queue, j.use_keys, j.use_units, (SELECT headgate._any_caps())) AS u
+        FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq
+             CROSS JOIN LATERAL (SELECT CASE WHEN p_offers IS NULL THEN j.offered_by ELSE p_offers[s.n] END AS offered_by) AS o,
+             headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
         ORDER BY s.n
     LOOP
         refused := 0;

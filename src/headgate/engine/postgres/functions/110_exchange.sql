@@ -31,6 +31,7 @@ DECLARE
     v_left    bigint[] := '{}';
     v_round   bigint[];
     v_keys    text[];
+    v_needed  text[];          -- keys of the candidates
     v_wanted  integer := p_want;
     v_looks   integer := p_want + 256;
     v_offered integer := 0;
@@ -44,6 +45,9 @@ DECLARE
     v_found   integer;
     v_unknown text[] := '{}';
     v_all     boolean := false;
+    v_offers  text[];
+    v_easy    boolean;
+    v_direct  boolean := false;
 BEGIN
     at := headgate._now(p_now);
     PERFORM headgate._hold_rules();
@@ -58,8 +62,10 @@ BEGIN
 
     -- The fence, and the jobs behind it. (The || '' keep the planner from jobs_running: ids find few rows, a worker many.)
     IF cardinality(p_jobs) > 0 THEN
-        PERFORM 1 FROM headgate.jobs j
-        WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.seq FOR UPDATE;
+        WITH held AS MATERIALIZED (
+            SELECT j.seq, j.id, j.attempt FROM headgate.jobs j
+            WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.seq FOR UPDATE
+        )
         SELECT array_agg(x.seq) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
                array_agg(x.kind) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
                array_agg(x.said) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
@@ -69,8 +75,7 @@ BEGIN
         FROM (
             SELECT j.seq, r.n, r.kind, r.said, r.pause
             FROM unnest(p_jobs, p_attempts, p_kinds, p_texts, p_times) WITH ORDINALITY AS r (id, attempt, kind, said, pause, n)
-            LEFT JOIN headgate.jobs j ON j.id = r.id AND j.attempt = r.attempt
-                AND j.worker || '' = p_worker AND j.state || '' = 'running'
+            LEFT JOIN held j ON j.id = r.id AND j.attempt = r.attempt
             ORDER BY r.n
         ) AS x;
         ended := true;
@@ -87,12 +92,13 @@ BEGIN
         FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
         wake := v_spare;
     END IF;
+    v_capped := headgate._any_caps();
     SELECT coalesce(array_agg(h.key), '{}') INTO v_keys FROM headgate.holders h WHERE h.job = ANY (v_seqs);
     IF cardinality(v_keys) > 0 AND v_wanted > 0 THEN  -- who will probably be offered what comes back
         v_keys := v_keys || coalesce((
             SELECT array_agg(DISTINCT x.key) FROM unnest(v_keys) AS k (key)
             CROSS JOIN LATERAL (
-                SELECT u.keys FROM headgate.jobs j, headgate._uses(j.task, j.queue, j.use_keys, j.use_units, (SELECT headgate._any_caps())) AS u
+                SELECT u.keys FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_capped) AS u
                 WHERE j.state = 'waiting' AND j.waiting_on = k.key
                 ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 2
             ) AS w, unnest(w.keys) AS x (key)), '{}');
@@ -102,9 +108,9 @@ BEGIN
     IF v_each THEN
         v_keys := v_keys || coalesce(headgate._keys_of(v_seqs), '{}');
     END IF;
-    v_capped := headgate._any_caps();
     IF v_limited OR v_capped THEN
-        v_keys := v_keys || coalesce(headgate._keys_of(v_cands), '{}');
+        v_needed := coalesce(headgate._keys_of(v_cands), '{}');
+        v_keys := v_keys || v_needed;
     END IF;
     IF cardinality(v_keys) > 0 THEN
         PERFORM headgate._lock_keys(v_keys);
@@ -123,7 +129,30 @@ BEGIN
             PERFORM headgate._settle(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
             wake := wake OR p_kinds && ARRAY['f', 'z'];
         END IF;
-        v_offered := headgate._offer(v_touched, at, p_ttl);
+        -- A slot goes straight to the next in line where nobody is ready before: from waiting to running in one write.
+        IF v_wanted > 0 AND cardinality(v_cands) = 0 AND NOT v_each AND NOT v_capped AND NOT v_limited
+           AND cardinality(v_touched) > 0 AND NOT EXISTS (SELECT 1 FROM unnest(v_touched) AS k (key) WHERE k.key LIKE 'r%') THEN
+            SELECT n.seqs, n.keys INTO v_round, v_offers FROM headgate._next(v_touched, at) AS n;
+            SELECT array_agg(o.seq), array_agg(o.key), bool_and(o.easy) INTO v_cands, v_offers, v_easy FROM (
+                SELECT j.seq, c.key,
+                       j.task = ANY (v_known) AND j.use_keys <@ v_locked AND array_to_string(j.use_keys, ' ') !~ '(^| )r[0-9]'
+                       AND (p_queues IS NULL OR p_queues = ARRAY[j.queue])
+                       AND NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = j.queue) AS easy
+                FROM unnest(v_round, v_offers) AS c (seq, key) JOIN headgate.jobs j ON j.seq = c.seq
+                ORDER BY j.priority, j.due, j.seq
+            ) AS o;
+            v_direct := coalesce(v_easy AND cardinality(v_cands) <= v_wanted, false);
+            IF v_direct THEN
+                v_limited := true;
+                v_needed := coalesce(headgate._keys_of(v_cands), '{}');
+            ELSE
+                PERFORM headgate._make_ready(coalesce(v_cands, '{}'), v_offers, at, p_ttl);
+                v_offered := coalesce(cardinality(v_cands), 0);
+                v_cands := '{}';
+            END IF;
+        ELSE
+            v_offered := headgate._offer(v_touched, at, p_ttl);
+        END IF;
     END IF;
 
     -- Claim in rounds, since refused jobs may let others be offered.
@@ -132,6 +161,7 @@ BEGIN
             SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
             FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), v_left) AS r;
             wake := wake OR v_spare;
+            v_needed := NULL;
         END IF;
         v_asked := least(v_wanted, v_looks);
         v_found := cardinality(v_cands);
@@ -145,8 +175,8 @@ BEGIN
         IF NOT v_limited THEN
             v_round := v_cands;
         ELSE
-            v_keys := headgate._keys_of(v_cands);
-            IF NOT coalesce(v_keys, '{}') <@ v_locked THEN
+            v_needed := coalesce(v_needed, headgate._keys_of(v_cands), '{}');
+            IF NOT v_needed <@ v_locked THEN
                 FOREACH v_seq IN ARRAY v_cands LOOP
                     v_keys := ARRAY(SELECT k FROM unnest(headgate._keys_of(ARRAY[v_seq])) AS k WHERE k <> ALL (v_locked));
                     IF cardinality(v_keys) > 0 THEN
@@ -169,13 +199,13 @@ BEGIN
                 v_touched := '{}';
             END IF;
             SELECT c.started, v_touched || c.touched, v_unknown || c.unknown INTO v_round, v_touched, v_unknown
-            FROM headgate._claim(v_cands, v_known, p_worker, at, p_patience) AS c;
+            FROM headgate._claim(v_cands, v_needed, CASE WHEN v_direct THEN v_offers END, v_known, p_worker, at, p_patience) AS c;
         END IF;
         IF cardinality(v_round) > 0 THEN
             WITH begun AS (
                 UPDATE headgate.jobs j
                 SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1, started_at = at,
-                    ended_at = NULL, outcome = NULL, error = NULL, result = NULL, offered_by = NULL, units = 0, set_aside = false,
+                    ended_at = NULL, outcome = NULL, error = NULL, result = NULL, waiting_on = NULL, offered_by = NULL, units = 0, set_aside = false,
                     fresh = false
                 FROM unnest(v_round) WITH ORDINALITY AS r (seq, n) WHERE j.seq = r.seq
                 RETURNING r.n, j.id, j.attempt, j.task, j.queue, j.args, j.tenant, j.priority, j.tries, j.retry, j.timeout, j.metadata,
@@ -201,6 +231,7 @@ BEGIN
             progresses := progresses || s.progresses;
             v_wanted := v_wanted - cardinality(v_round);
         END IF;
+        v_direct := false;
         v_offered := 0;
         IF v_limited THEN
             v_offered := headgate._offer(v_touched, at, p_ttl);
