@@ -62,10 +62,8 @@ BEGIN
 
     -- The fence, and the jobs behind it. (The || '' keep the planner from jobs_running: ids find few rows, a worker many.)
     IF cardinality(p_jobs) > 0 THEN
-        WITH held AS MATERIALIZED (
-            SELECT j.seq, j.id, j.attempt FROM headgate.jobs j
-            WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.seq FOR UPDATE
-        )
+        PERFORM 1 FROM headgate.jobs j
+        WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.seq FOR UPDATE;
         SELECT array_agg(x.seq) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
                array_agg(x.kind) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
                array_agg(x.said) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
@@ -75,7 +73,8 @@ BEGIN
         FROM (
             SELECT j.seq, r.n, r.kind, r.said, r.pause
             FROM unnest(p_jobs, p_attempts, p_kinds, p_texts, p_times) WITH ORDINALITY AS r (id, attempt, kind, said, pause, n)
-            LEFT JOIN held j ON j.id = r.id AND j.attempt = r.attempt
+            LEFT JOIN headgate.jobs j ON j.id = r.id AND j.attempt = r.attempt
+                AND j.worker || '' = p_worker AND j.state || '' = 'running'
             ORDER BY r.n
         ) AS x;
         ended := true;
