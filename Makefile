@@ -21,11 +21,12 @@ demo: $(STAMP) ## Watch limits at work
 	@$(BIN)/headgate demo $(ARGS)
 
 test: lint types contracts ## Everything CI checks: lint, types, import contracts, all tests
-	@$(BIN)/pytest -n auto -m "not slow"
+	@$(BIN)/pytest -n auto -m "not slow and not server"
+	@$(BIN)/pytest -n auto -m "server and not slow"
 	@$(BIN)/pytest -m slow
 
 test-fast: $(STAMP) ## The tests that take less than a minute together
-	@$(BIN)/pytest -n auto -m "not slow" $(ARGS)
+	@$(BIN)/pytest -n auto -m "not slow and not server" $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
 	@$(BIN)/ruff check

@@ -22,6 +22,7 @@ PRELUDE = """
 import asyncio, json, os, signal, sys, threading, time
 from headgate.engine.contract import *
 from headgate.engine.open import make_engine
+from headgate.engine.sqlite import SqliteEngine
 from headgate.job import NewJob
 
 def say(*values):

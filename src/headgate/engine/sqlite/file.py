@@ -31,15 +31,14 @@ class File:
         self._synchronous: Synchronous = synchronous
         self._clock = clock
         self._writing, self._reading = Rules(), Rules()
-        self.watchers = Watchers()
+        self.watchers = Watchers(path)
         self._writer = Lane(
             "headgate-sqlite-write",
             path,
             self._connect_and_migrate,
             writes=True,
             rolled_back=self._writing.forget,
-            look=self.watchers.look,
-            looks=self.watchers.watched,
+            lookout=self.watchers,
         )
         self.watchers.nudge = self._writer.nudge
         self._reader = Lane("headgate-sqlite-read", path, self._connect, writes=False)

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from headgate.engine.sqlite.connection import Connection, StoreError, translated
 from headgate.engine.sqlite.session import Session
@@ -22,7 +22,7 @@ from headgate.errors import EngineUnavailable, HeadgateError
 T = TypeVar("T")
 Glance = Callable[[], Any]
 MOST_TOGETHER = 200
-LOOK_SECONDS = 0.018
+LOOK_SECONDS = 0.02
 
 
 class Operation:
@@ -42,9 +42,25 @@ class Operation:
         self.result: Any = None
 
 
+class Lookout(Protocol):
+    """Looks for what other processes did."""
+
+    def watched(self) -> bool:
+        """Whether anybody wants to know."""
+        ...
+
+    def stirred(self) -> bool:
+        """Whether a look may find something; cheap, since it is asked all the time."""
+        ...
+
+    def look(self, connection: Connection) -> None:
+        """Find out."""
+        ...
+
+
 class Lane:
     """Runs operations one batch after another. `writes` wraps batches in a transaction; `rolled_back` is told when
-    what an operation did was undone. While `looks()`, `look` is called with the connection every few milliseconds."""
+    what an operation did was undone. `lookout` looks for other processes' commits every few milliseconds."""
 
     def __init__(
         self,
@@ -54,15 +70,13 @@ class Lane:
         *,
         writes: bool,
         rolled_back: Callable[[], None] = lambda: None,
-        look: Callable[[Connection], None] | None = None,
-        looks: Callable[[], bool] = lambda: False,
+        lookout: Lookout | None = None,
     ) -> None:
         self.path = path
         self._session = Session(path, connect)
         self._writes = writes
         self._rolled_back = rolled_back
-        self._look = look
-        self._looks = looks
+        self._lookout = lookout
         self._looked = 0.0
         self._lock = threading.Lock()
         self._stopped = False
@@ -121,13 +135,16 @@ class Lane:
         self._session.close()
 
     def _look_around(self) -> None:
-        if self._look is not None and self._looks() and time.monotonic() >= self._looked + LOOK_SECONDS * 0.9:
+        lookout = self._lookout
+        if lookout is None or not lookout.watched() or time.monotonic() < self._looked + LOOK_SECONDS * 0.9:
+            return
+        self._looked = time.monotonic()
+        if lookout.stirred():
             try:
                 with self._session as connection:
-                    self._look(connection)
+                    lookout.look(connection)
             except (StoreError, HeadgateError):
                 pass  # whoever needs the file is told by its own operation
-            self._looked = time.monotonic()
 
     def _run_connected(self, batch: list[Operation]) -> None:
         try:
@@ -140,7 +157,8 @@ class Lane:
         """The operations that are there; none when it is time to look; None at the end."""
         batch: list[Operation] = []
         try:
-            item = self._queue.get(timeout=LOOK_SECONDS if self._looks() else None)
+            watched = self._lookout is not None and self._lookout.watched()
+            item = self._queue.get(timeout=LOOK_SECONDS if watched else None)
             while isinstance(item, Operation):
                 batch.append(item)
                 item = self._queue.get_nowait() if len(batch) < MOST_TOGETHER else "look"
