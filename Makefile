@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 LOG := $(VENV)/install.log
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format types contracts bench clean
+.PHONY: help setup demo test test-fast test-postgres lint format types contracts bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -21,12 +21,15 @@ demo: $(STAMP) ## Watch limits at work
 	@$(BIN)/headgate demo $(ARGS)
 
 test: lint types contracts ## Everything CI checks: lint, types, import contracts, all tests
-	@$(BIN)/pytest -n auto -m "not slow and not server"
+	@$(BIN)/pytest -n auto -m "not slow and not server and not postgres"
 	@$(BIN)/pytest -n auto -m "server and not slow"
-	@$(BIN)/pytest -m slow
+	@$(BIN)/pytest -m "slow and not postgres"
 
 test-fast: $(STAMP) ## The tests that take less than a minute together
-	@$(BIN)/pytest -n auto -m "not slow and not server" $(ARGS)
+	@$(BIN)/pytest -n auto -m "not slow and not server and not postgres" $(ARGS)
+
+test-postgres: $(STAMP) ## The same tests on the preview of the PostgreSQL engine
+	@$(BIN)/pytest -m postgres $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
 	@$(BIN)/ruff check

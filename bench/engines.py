@@ -21,6 +21,13 @@ def _sqlite(scratch: Path) -> Generator[str]:
 
 
 @contextmanager
+def _postgres(scratch: Path) -> Generator[str]:
+    from bench.postgres import url
+
+    yield url(scratch)
+
+
+@contextmanager
 def _redis(scratch: Path) -> Generator[str]:
     from bench.redis_server import serve
 
@@ -31,4 +38,5 @@ def _redis(scratch: Path) -> Generator[str]:
 ENGINES = {
     "sqlite": Engine("sqlite", _sqlite, peers=("flexiq", "huey", "huey-normal")),
     "redis": Engine("redis", _redis, peers=()),
+    "postgres": Engine("postgres", _postgres, peers=()),
 }

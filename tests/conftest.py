@@ -1,4 +1,7 @@
-"""Which tests need a server: everything that is run on one, whatever fixture or parameter brings it in."""
+"""Which tests need a server: everything that is run on one, whatever fixture or parameter brings it in.
+
+What runs on PostgreSQL is marked as such, too: that engine is a preview, and `make test` does not wait for it yet.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,19 @@ from pathlib import Path
 
 import pytest
 
-SERVER_KINDS = ("valkey", "redis", "postgres")
-SERVER_FOLDERS = {"redis", "postgres"}
+REDIS, POSTGRES = ("valkey", "redis"), ("postgres",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark them, so that the fast part can leave them out."""
     for item in items:
-        if _needs_server(item):
+        if _runs_on(item, POSTGRES):
+            item.add_marker(pytest.mark.postgres)
+        elif _runs_on(item, REDIS):
             item.add_marker(pytest.mark.server)
 
 
-def _needs_server(item: pytest.Item) -> bool:
-    params = (
-        item.callspec.params.values()
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-        else ()
-    )
-    on_server = any(isinstance(value, str) and value.startswith(SERVER_KINDS) for value in params)
-    return on_server or Path(item.path).parent.name in SERVER_FOLDERS
+def _runs_on(item: pytest.Item, kinds: tuple[str, ...]) -> bool:
+    params = getattr(getattr(item, "callspec", None), "params", {}).values()
+    on_server = any(isinstance(value, str) and value.startswith(kinds) for value in params)
+    return on_server or Path(item.path).parent.name.startswith(kinds)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
+
+import pytest
 
 from headgate.engine.contract import Engine, Settings
 from headgate.engine.memory import MemoryEngine
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
 from headgate.engine.sqlite import SqliteEngine
+from tests import postgres_server
 from tests.redis_leaks import check_and_clear
 from tests.redis_servers import binary, fresh_prefix, shared
 
@@ -40,6 +46,17 @@ class Server(ABC):
         for engine in self.engines:
             await engine.close()
 
+    @contextmanager
+    def broken(self, step: Literal["start", "park"]) -> Generator[None]:
+        """Meanwhile every step that starts (or parks) a job fails in the middle: "broken on purpose"."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(f"{self.ledger}.{step}", _break)
+            yield
+
+
+def _break(*args: object, **kwargs: object) -> None:
+    raise RuntimeError("broken on purpose")
+
 
 class MemoryServer(Server):
     """A memory store lives in its engine, so that every further engine is the same one."""
@@ -57,6 +74,41 @@ class SqliteServer(Server):
 
     def connect(self) -> Engine:
         return SqliteEngine(self.directory / "jobs.db", self.settings)
+
+
+class PostgresServer(Server):
+    """A schema of the session's server."""
+
+    def __init__(self, directory: Path, settings: Settings) -> None:
+        super().__init__(directory, settings)
+        self.process = postgres_server.shared_server()
+        self.schema = postgres_server.borrow_schema()
+
+    def connect(self) -> Engine:
+        from tests.postgres_met import MetPostgresEngine
+
+        return MetPostgresEngine(self.process.dsn, self.settings, schema=self.schema)
+
+    async def close(self) -> None:
+        await super().close()
+        postgres_server.give_back_schema(self.schema)
+
+    @contextmanager
+    def broken(self, step: Literal["start", "park"]) -> Generator[None]:
+        """By a trigger: starts fail when they are written, parked newcomers already when their second is stored."""
+        schema = '"' + self.schema.replace('"', '""') + '"'
+        when = "NEW.state = 'running'" if step == "start" else "NEW.id = 'j2'"
+        execute = self.process.execute
+        execute(
+            f"CREATE FUNCTION {schema}.broken() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'broken on purpose'; END $$"
+        )
+        execute(
+            f"CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON {schema}.jobs FOR EACH ROW WHEN ({when}) "
+            f"EXECUTE FUNCTION {schema}.broken()"
+        )
+        yield
+        execute(f"DROP FUNCTION {schema}.broken CASCADE")
 
 
 class RedisServer(Server):
@@ -95,3 +147,5 @@ SERVERS: dict[str, type[Server]] = {"memory": MemoryServer, "sqlite": SqliteServ
 for _server in (RedisServer, Redis6Server, Redis7Server):
     if binary(_server.kind):
         SERVERS[_server.kind] = _server
+if postgres_server.available():
+    SERVERS["postgres"] = PostgresServer

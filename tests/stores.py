@@ -5,19 +5,35 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+import pytest
+
+from tests import postgres_server
 from tests.redis_leaks import check_and_clear
 from tests.redis_servers import binary, fresh_prefix, shared
 
-STORES = ["sqlite", *(kind for kind in ("valkey", "redis7") if binary(kind))]
+STORES: list[Any] = ["sqlite", *(kind for kind in ("valkey", "redis7") if binary(kind))]
+if postgres_server.available():
+    STORES.append(pytest.param("postgres", marks=pytest.mark.slow))
 
 
 @contextmanager
 def fresh_url(store: str, directory: Path) -> Generator[str]:
     """The URL of an empty store; what Redis keeps at the end must be in its catalogue."""
-    if store == "sqlite":
-        yield f"sqlite:///{directory}/jobs.db"
-        return
-    process, prefix = shared(store), fresh_prefix()
-    yield f"{process.url}?prefix={prefix}"
-    check_and_clear(process, prefix)
+    match store:
+        case "sqlite":
+            yield f"sqlite:///{directory}/jobs.db"
+        case "postgres":
+            from tests.postgres_met import MetPostgresEngine
+
+            server, schema = postgres_server.shared_server(), postgres_server.borrow_schema()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("headgate.engine.postgres.PostgresEngine", MetPostgresEngine)
+                yield server.url(quote(schema))
+            postgres_server.give_back_schema(schema)
+        case _:
+            process, prefix = shared(store), fresh_prefix()
+            yield f"{process.url}?prefix={prefix}"
+            check_and_clear(process, prefix)

@@ -11,7 +11,7 @@ from typing import Any
 
 from headgate.codec import decode
 from headgate.declared import DeclaredLimits
-from headgate.engine.contract import Engine, Enqueued, Settings
+from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
 from headgate.errors import ConfigError
 from headgate.job import NewJob
@@ -99,12 +99,21 @@ class Hub:
         engine = (await self.opened()).engine
         limits = self.limits.unsent()
         if connection is not None:
-            raise ConfigError(
-                f"{self.shown_url} cannot enqueue inside a caller's transaction; leave connection= out"
-            )
+            return await self._enqueue_within(engine, jobs, connection)
         enqueued = await engine.enqueue(jobs, limits=limits)
         self.limits.sent(limits)
         return enqueued
+
+    async def _enqueue_within(
+        self, engine: Engine, jobs: Sequence[NewJob], connection: Any
+    ) -> list[Enqueued]:
+        """Inside the caller's transaction. Limits are declared beside it: nobody should wait for its end."""
+        if not isinstance(engine, EnqueuesWithin):
+            raise ConfigError(
+                f"{self.shown_url} cannot enqueue inside a caller's transaction; leave connection= out"
+            )
+        await self.engine()
+        return await engine.enqueue_within(connection, jobs)
 
     def decode_result(self, task: str, text: str) -> Any:
         """A result as its task declares it; as plain JSON values if the task is not known here."""

@@ -113,54 +113,40 @@ async def test_a_job_of_two_keys_starts_within_its_patience_under_endless_single
     assert ends <= Settings().patience + 3
 
 
-async def test_a_failure_in_the_middle_of_a_claim_leaves_nothing_taken(
-    world: World, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failure_in_the_middle_of_a_claim_leaves_nothing_taken(world: World, server: Server) -> None:
     await world.limit("A", 2)
     await world.rate("R", 1)
     await world.enqueue("j1", "A", "R")
     await world.worker()
     before = await world.snapshot()
-    with monkeypatch.context() as patch:
-        patch.setattr(f"{server.ledger}.start", _break)
-        with pytest.raises(Exception, match="broken on purpose"):
-            await world.claim()
+    with server.broken("start"), pytest.raises(Exception, match="broken on purpose"):
+        await world.claim()
     assert await world.snapshot() == before
     assert (await world.get("j1")).attempt == 0
     assert await world.claim() == ["j1"], "slot and token are still there"
 
 
 async def test_a_failure_in_the_middle_of_an_exchange_keeps_the_reported_outcome_unsettled(
-    world: World, server: Server, monkeypatch: pytest.MonkeyPatch
+    world: World, server: Server
 ) -> None:
     await world.limit("A", 1)
     await world.fill(2, "A")
     await world.claim()
-    with monkeypatch.context() as patch:
-        patch.setattr(f"{server.ledger}.start", _break)
-        with pytest.raises(Exception, match="broken on purpose"):
-            await world.exchange(Succeeded("j1", 1), want=1)
+    with server.broken("start"), pytest.raises(Exception, match="broken on purpose"):
+        await world.exchange(Succeeded("j1", 1), want=1)
     assert await world.states("j1", "j2") == ["running", "waiting"]
     assert await world.held("A") == ["j1"]
     await world.end("j1")
     assert await world.claim() == ["j2"]
 
 
-async def test_a_failure_in_the_middle_of_a_batch_enqueues_none_of_it(
-    world: World, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failure_in_the_middle_of_a_batch_enqueues_none_of_it(world: World, server: Server) -> None:
     await world.limit("A", 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(f"{server.ledger}.park", _break)
-        with pytest.raises(Exception, match="broken on purpose"):
-            await world.fill(3, "A")
+    with server.broken("park"), pytest.raises(Exception, match="broken on purpose"):
+        await world.fill(3, "A")
     assert await world.unfinished() == {}
     assert await world.fill(3, "A")
     assert await world.claim() == ["j1"]
-
-
-def _break(*args: object, **kwargs: object) -> None:
-    raise RuntimeError("broken on purpose")
 
 
 async def test_a_refused_job_waits_on_the_first_refusing_key_in_canonical_order(world: World) -> None:

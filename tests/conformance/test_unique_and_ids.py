@@ -127,6 +127,20 @@ async def test_the_same_unique_key_twice_in_one_batch_makes_one_job(world: World
     assert (first, second) == (Enqueued("x", S.READY, True), Enqueued("x", S.READY, False))
 
 
+async def test_jobs_that_replace_each_other_in_one_batch_are_reported_as_they_came(world: World) -> None:
+    await world.limit("A", 1)
+    answers = await world.enqueue_all(
+        world.job("x", "A", unique="u"),
+        world.job("between", "A"),
+        world.job("y", "A", unique="u", on_conflict="replace"),
+        world.job("z", unique="u"),
+    )
+    assert [(each.id, each.state, each.created) for each in answers] == [
+        ("x", S.READY, True), ("between", S.WAITING, True), ("y", S.WAITING, True), ("y", S.WAITING, False),
+    ]  # fmt: skip
+    assert await world.states("x", "between", "y") == ["cancelled", "ready", "waiting"]
+
+
 async def test_the_same_unique_key_in_two_tenants_is_two_keys(world: World) -> None:
     await world.enqueue("a", unique="u", tenant="acme")
     await world.enqueue("b", unique="u", tenant="bolt")

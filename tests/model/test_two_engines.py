@@ -250,7 +250,7 @@ _SETTINGS = settings(
 )
 
 
-@pytest.mark.timeout(0 if _EXPLORING else 120)
+@pytest.mark.timeout(0 if _EXPLORING else 300)
 @pytest.mark.parametrize("rival", sorted({*SERVERS} - {"memory"}))
 def test_both_engines_show_the_same_after_every_command(rival: str) -> None:
     machine = type(f"Memory_and_{rival}", (TwoEngines,), {"rival": rival})

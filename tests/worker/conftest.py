@@ -1,24 +1,28 @@
-"""Every worker test runs on the memory engine; the worker knows the contract only."""
+"""Worker tests run on the memory engine, and in the slow part on PostgreSQL: the worker knows the contract only."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from headgate.engine.audit import audit
-from headgate.engine.memory import MemoryEngine
+from headgate.engine.contract import Engine, Settings
+from tests.servers import SERVERS
 from tests.worker.stand_in import FailingEngine
 
+STORES = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgres",) if name in SERVERS]
 
-@pytest.fixture
-async def engine() -> AsyncIterator[MemoryEngine]:
+
+@pytest.fixture(params=["memory", *STORES])
+async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
     """An open, empty engine; audited at the end."""
-    engine = MemoryEngine()
-    await engine.open()
+    server = SERVERS[request.param](tmp_path, Settings())
+    engine = await server.engine()
     yield engine
     assert audit(await engine.snapshot()) == []
-    await engine.close()
+    await server.close()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -542,3 +542,12 @@ class Engine(ABC):
     @abstractmethod
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
         """Call `wake` whenever a job may have ended or reported progress. Spurious wakes as above."""
+
+
+@runtime_checkable
+class EnqueuesWithin(Protocol):
+    """An engine that can also store jobs inside a transaction of the caller's."""
+
+    async def enqueue_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """As `enqueue`, on the caller's connection: invisible until its commit, gone with its rollback."""
+        ...

@@ -4,6 +4,9 @@ memory://                    in this process, gone with it; one store per app
 memory://name                the same, shared by the apps of this process that use the name
 sqlite:///jobs.db            a file, relative to the working directory
 sqlite:////var/lib/jobs.db   a file, absolute; with ?synchronous=full a power cut loses nothing either
+postgresql://user@host/db    a schema of a database: `headgate`, or another with ?schema=name; ?prepared=off for poolers
+                             that cannot keep prepared statements; what else stands behind the question mark is
+                             the driver's (sslmode, host=/var/run/postgresql …)
 redis://host:6379/0          Redis or Valkey; also rediss://, valkey://, unix://, redis+sentinel://, redis+cluster://
 """
 
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from headgate.engine.contract import Engine, Settings, Wake
 from headgate.errors import ConfigError
@@ -25,7 +28,7 @@ Clock = Callable[[], int]
 REDIS = tuple(
     name + kind for name in ("redis", "rediss", "valkey", "valkeys") for kind in ("", "+sentinel", "+cluster")
 )
-SCHEMES = ("memory", "sqlite", "unix", *REDIS)
+SCHEMES = ("memory", "sqlite", "postgresql", "postgres", "unix", *REDIS)
 _shared: dict[str, MemoryEngine] = {}
 
 
@@ -37,6 +40,9 @@ def check_url(url: str) -> str:
     if parts.scheme == "sqlite":
         sqlite_path(parts, url)
         _options(parts, url, ("synchronous",))
+        return url
+    if parts.scheme.startswith("postgres"):
+        postgres_options(parts, url)
         return url
     if parts.scheme in ("unix", *REDIS):
         redis_target(url)
@@ -55,7 +61,8 @@ def _split(url: str) -> SplitResult:
         raise ConfigError(f"{shown_url(url)!r} is not a URL; a file is written as sqlite:///{url}")
     if scheme not in SCHEMES:
         raise ConfigError(
-            f"{shown_url(url)!r}: unknown scheme {scheme!r}; there are memory://, sqlite:///file and redis://host"
+            f"{shown_url(url)!r}: unknown scheme {scheme!r}; "
+            "there are memory://, sqlite:///file, postgresql://… and redis://host"
         )
     try:
         return urlsplit(url)
@@ -81,6 +88,24 @@ def sqlite_path(parts: SplitResult, url: str) -> str:
     if "\0" in path:
         raise ConfigError(f"{shown_url(url)!r}: the path contains a NUL character")
     return path
+
+
+def postgres_options(parts: SplitResult, url: str) -> tuple[str, dict[str, str]]:
+    """The driver's URL, and our own options out of it."""
+    if parts.fragment:
+        raise ConfigError(f"{shown_url(url)!r}: a '#' in a URL is written %23")
+    try:
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{shown_url(url)!r}: {error}") from None
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    ours = {name: value for name, value in options if name in ("schema", "prepared")}
+    if ours.get("schema") == "":
+        raise ConfigError(f"{shown_url(url)!r}: ?schema= names no schema; leave it out for 'headgate'")
+    if ours.get("prepared", "on") not in ("on", "off"):
+        raise ConfigError(f"{shown_url(url)!r}: prepared is on or off, not {ours['prepared']!r}")
+    rest = urlencode([(name, value) for name, value in options if name not in ours])
+    return urlunsplit(("postgresql", parts.netloc, parts.path, rest, "")), ours
 
 
 def redis_target(url: str) -> Target:
@@ -138,6 +163,8 @@ def _engine(parts: SplitResult, url: str, settings: Settings, clock: Clock | Non
             return _memory(parts, settings, clock)
         case "sqlite":
             return _sqlite(parts, url, settings, clock)
+        case "postgresql" | "postgres":
+            return _postgres(parts, url, settings, clock)
         case _:
             return _redis(url, settings, clock)
 
@@ -155,6 +182,23 @@ def _sqlite(parts: SplitResult, url: str, settings: Settings, clock: Clock | Non
 
     options = _options(parts, url, ("synchronous",))
     return SqliteEngine(sqlite_path(parts, url), settings, clock=clock, **options)
+
+
+def _postgres(parts: SplitResult, url: str, settings: Settings, clock: Clock | None) -> Engine:
+    try:
+        from headgate.engine.postgres import PostgresEngine
+    except ImportError as error:
+        raise ConfigError(f"{shown_url(url)!r} needs asyncpg: pip install 'headgate[postgres]'") from error
+
+    dsn, ours = postgres_options(parts, url)
+    return PostgresEngine(
+        dsn,
+        settings,
+        where=shown_url(url),
+        schema=ours.get("schema", "headgate"),
+        clock=clock,
+        prepared=ours.get("prepared") != "off",
+    )
 
 
 def _redis(url: str, settings: Settings, clock: Clock | None) -> Engine:

@@ -1,0 +1,399 @@
+"""The PostgreSQL engine's verbs: each is one call of a server-side function, whose header says what it locks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headgate.engine.contract import (
+    Beat,
+    Engine,
+    Enqueued,
+    Exchanged,
+    Facts,
+    Filter,
+    ImportedJob,
+    ImportResult,
+    KeyInUse,
+    Limit,
+    LimitStatus,
+    Override,
+    QueueStatus,
+    Report,
+    Settings,
+    Snapshot,
+    Swept,
+    Verdict,
+    Wake,
+    Worker,
+    WorkerStatus,
+)
+from headgate.engine.postgres import rows
+from headgate.engine.postgres.enqueueing import enqueue_call, enqueue_result
+from headgate.engine.postgres.importing import Import, keep
+from headgate.engine.postgres.lanes import Connection, Lanes
+from headgate.engine.postgres.migrate import check_server, migrate, newest, version
+from headgate.engine.postgres.reading import Reader
+from headgate.engine.postgres.scripts import check_schema, quoted
+from headgate.engine.postgres.waking import Watchers
+from headgate.engine.postgres.wire import got_all, put, put_all, put_if, put_key
+from headgate.engine.postgres.within import enqueue_within
+from headgate.errors import ConfigError, LeaseLost
+from headgate.job import Job, JobState, NewJob
+
+
+class PostgresEngine(Engine):
+    """Jobs in a schema of a PostgreSQL database. `where` is the URL as it may be shown."""
+
+    def __init__(
+        self,
+        dsn: str,
+        settings: Settings | None = None,
+        *,
+        where: str = "the PostgreSQL server",
+        schema: str = "headgate",
+        clock: Callable[[], int] | None = None,
+        prepared: bool = True,
+    ) -> None:
+        self.dsn = dsn
+        self.where = where
+        self.schema = check_schema(schema)
+        self.settings = settings or Settings()
+        self._clock = clock
+        self._options: dict[str, Any] = {} if prepared else {"statement_cache_size": 0}
+        self._name = quoted(schema)
+        self._keep = keep(self.settings)
+        self._process = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Connections and threads do not survive a fork: the child makes its own."""
+        self._process = os.getpid()
+        self._lanes = Lanes(self.dsn, self.where, self._options)
+        self._watchers = Watchers(self._lanes, self.schema)
+        self._looking: asyncio.Task[None] | None = None
+        self._look_once_more = False
+
+    @property
+    def lanes(self) -> Lanes:
+        """The connections of this process."""
+        if self._process != os.getpid():
+            self._begin()
+        return self._lanes
+
+    def _now(self, now: int | None) -> int | None:
+        return now if now is not None or self._clock is None else self._clock()
+
+    async def _call(self, function: str, *values: Any) -> Any:
+        """One row of one function."""
+        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+        async with self.lanes.connection() as connection:
+            return await connection.fetchrow(f"SELECT * FROM {self._name}.{function}({places})", *values)
+
+    def _signal(self, *, work: bool = False, ended: bool = False, again: bool = False) -> None:
+        """Wake this process's sleepers, and look after others that were busy when the step looked."""
+        if work or ended:
+            self._watchers.signal(work=work, ended=ended)
+        if again:
+            self._look_once_more = True
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.get_running_loop().create_task(self._look_again())
+
+    async def _look_again(self) -> None:
+        """After a commit: a process that was busy then may have gone to sleep since, without having seen the commit."""
+        while self._look_once_more:
+            self._look_once_more = False
+            await self._call("wake", True, False, self._watchers.id)
+
+    # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def open(self) -> None:
+        async with self.lanes.connection() as connection:
+            check_server(connection, self.where)
+            if await version(connection, self.schema, self.where) < newest():
+                await migrate(connection, self.schema, self.where)
+
+    async def close(self) -> None:
+        if self._process != os.getpid():
+            return
+        if self._looking is not None and not self._looking.done():
+            self._looking.cancel()
+        await asyncio.to_thread(self._watchers.stop)
+        await self._lanes.close()
+        self._begin()
+
+    async def migrate(self) -> tuple[int, int]:
+        async with self.lanes.connection() as connection:
+            return await migrate(connection, self.schema, self.where)
+
+    async def clock(self) -> int:
+        if self._clock is not None:
+            return self._clock()
+        return (await self._call("_now", None))[0]
+
+    # ── jobs come ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def enqueue(
+        self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
+    ) -> list[Enqueued]:
+        async with self.lanes.connection() as connection:
+            return await self._enqueue(connection, jobs, limits, now)
+
+    async def _enqueue(
+        self, connection: Connection, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
+    ) -> list[Enqueued]:
+        statement, values = enqueue_call(
+            self.schema, jobs, limits, self.settings, self._now(now), self._watchers.id, notify=None
+        )
+        row = await connection.fetchrow(statement, *values)
+        enqueued = enqueue_result(jobs, row)
+        self._signal(work=True, ended=row["ended"], again=row["again"])
+        return enqueued
+
+    async def enqueue_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        """Store jobs on a caller's connection, inside whatever transaction it has."""
+        return await enqueue_within(connection, jobs, self.schema, self.settings, self._now(None))
+
+    async def import_jobs(
+        self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
+    ) -> list[ImportResult]:
+        async with self.lanes.connection() as connection:
+            at = self._now(now)
+            if at is None:
+                at = await self.clock()
+            work = Import(connection, self.schema, self.settings, self._watchers.id, at)
+            results = await work.run(records, limits)
+        self._signal(work=True, ended=True)
+        return results
+
+    async def tick(
+        self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
+    ) -> bool:
+        async with self.lanes.connection() as connection, connection.transaction():
+            moved = await connection.fetchval(f"SELECT {self._name}.tick($1, $2, $3)", put(name), seen, at)
+            if moved and jobs:
+                ids = [job.id for job in jobs]
+                there = dict(zip(ids, await Reader(connection, self.schema).states(ids), strict=True))
+                await self._enqueue(connection, [job for job in jobs if there[job.id] is None], (), now)
+        return moved
+
+    async def ticks(self, names: Sequence[str]) -> dict[str, int]:
+        async with self.lanes.connection() as connection:
+            found = await connection.fetch(
+                f"SELECT task, at FROM {self._name}.ticks WHERE task = ANY ($1)", put_all(names)
+            )
+        stored: dict[str, int] = dict(found)
+        return {name: stored[put(name)] for name in names if put(name) in stored}
+
+    async def meet(self, *, now: int | None = None) -> dict[str, JobState]:
+        """Newcomers that no claim has met yet arrive now; every sweep does the same. Returns the state each got."""
+        row = await self._call("meet", self._now(now), self.settings.reservation_ttl)
+        return dict(zip(got_all(row["ids"]), map(JobState, row["states"] or ()), strict=True))
+
+    # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def register(self, worker: Worker, *, now: int | None = None) -> int:
+        queues = None if worker.queues is None else put_all(worker.queues)
+        row = await self._call(
+            "register", put(worker.id), put_all(sorted(worker.tasks)), queues, worker.lease, put(worker.host),
+            worker.pid, worker.concurrency, self._now(now), self.settings.reservation_ttl, self._keep,
+            self._watchers.id,
+        )  # fmt: skip
+        return row[0]
+
+    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+        row = await self._call("heartbeat", put(worker), self._now(now))
+        if row["beat_at"] is None:
+            raise _lapsed(worker)
+        return Beat(tuple(got_all(row["cancelling"])), row["beat_at"])
+
+    async def retire(self, worker: str, *, now: int | None = None) -> None:
+        row = await self._call(
+            "retire",
+            put(worker),
+            self._now(now),
+            self.settings.reservation_ttl,
+            self._keep,
+            self._watchers.id,
+        )
+        self._signal(work=row[0], ended=row[0])
+
+    async def exchange(
+        self,
+        worker: str,
+        reports: Sequence[Report],
+        want: int,
+        queues: Sequence[str] | None = None,
+        *,
+        now: int | None = None,
+    ) -> Exchanged:
+        said = rows.Reports(reports)
+        row = await self._call(
+            "exchange", put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
+            self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._watchers.id,
+            self._watchers.sole,
+        )  # fmt: skip
+        if not row["leased"]:
+            raise _lapsed(worker)
+        if row["wake"] or row["ended"] or row["again"]:
+            self._signal(work=row["wake"], ended=row["ended"], again=row["again"])
+        return Exchanged(
+            attempts=rows.attempts(row),
+            refused=said.refused(row["refused"]),
+            cancelling=tuple(got_all(row["cancelling"])),
+            next_due=row["next_due"],
+            more=row["more"],
+            now=row["at"],
+            set_aside=tuple(got_all(row["set_aside"])),
+        )
+
+    async def sweep(self, *, now: int | None = None) -> Swept:
+        row = await self._call(
+            "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id
+        )
+        self._signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
+        return Swept(
+            row["due"], row["lost"], row["offered"], row["expired"], row["more"], row["next_due"], row["at"]
+        )
+
+    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._steer("cancel", ids, now)
+
+    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._steer("restart", ids, now)
+
+    async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._steer("expedite", ids, now)
+
+    async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+        return await self._steer("delete", ids, now)
+
+    async def _steer(self, verb: str, ids: Sequence[str], now: int | None) -> list[Verdict]:
+        row = await self._call(
+            "steer",
+            verb,
+            put_all(ids),
+            self._now(now),
+            self.settings.reservation_ttl,
+            self._keep,
+            self._watchers.id,
+        )
+        self._signal(work=row["wake"], ended=row["ended"], again=row["again"])
+        return [
+            Verdict(id, done, None if state is None else JobState(state))
+            for id, done, state in zip(ids, row["done"], row["states"], strict=True)
+        ]
+
+    async def pause(self, queue: str, *, now: int | None = None) -> bool:
+        async with self.lanes.connection() as connection:
+            done = await connection.execute(
+                f"INSERT INTO {self._name}.paused (queue) VALUES ($1) ON CONFLICT DO NOTHING", put(queue)
+            )
+        return done.endswith(" 1")
+
+    async def resume(self, queue: str, *, now: int | None = None) -> bool:
+        async with self.lanes.connection() as connection:
+            done = await connection.execute(f"DELETE FROM {self._name}.paused WHERE queue = $1", put(queue))
+        self._signal(work=True, again=True)
+        return done.endswith(" 1")
+
+    # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
+        if limits:
+            row = await self._call(
+                "declare",
+                rows.declared(limits),
+                self._now(now),
+                self.settings.reservation_ttl,
+                self._watchers.id,
+            )
+            self._signal(work=row[0], again=row[0])
+
+    async def override(self, override: Override, *, now: int | None = None) -> None:
+        if not await self._override(override, False, now):
+            raise ConfigError(
+                f"no limit is named {override.name!r}; see `headgate limits` for those there are"
+            )
+
+    async def clear_override(
+        self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
+    ) -> bool:
+        return await self._override(Override(name, None, value, tenant), True, now)
+
+    async def _override(self, o: Override, clear: bool, now: int | None) -> bool:
+        row = await self._call(
+            "override", put(o.name), put_if(o.value), put_if(o.tenant), o.max, put(o.by), o.at, put(o.why),
+            o.until, clear, self._now(now), self.settings.reservation_ttl, self._watchers.id,
+        )  # fmt: skip
+        self._signal(work=bool(row["offered"]), again=bool(row["offered"]))
+        return row["there"]
+
+    async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
+        row = await self._call(
+            "compute", put_key(key), max, self._now(now), self.settings.reservation_ttl, self._watchers.id
+        )
+        self._signal(work=row[0], again=row[0])
+
+    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).keys_in_use(name)
+
+    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).limits(name)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).get(ids)
+
+    async def states(self, ids: Sequence[str]) -> list[JobState | None]:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).states(ids)
+
+    async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).find(filter, limit, after)
+
+    async def count(self, filter: Filter) -> int:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).count(filter)
+
+    async def queues(self) -> list[QueueStatus]:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).queues()
+
+    async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).workers()
+
+    async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).explain(id, self._now(now))
+
+    async def snapshot(self, *, now: int | None = None) -> Snapshot:
+        async with self.lanes.connection() as connection:
+            return await Reader(connection, self.schema).snapshot(self._now(now))
+
+    # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
+        return self._here().on_work(wake, queues)
+
+    def watch_ended(self, wake: Wake) -> Callable[[], None]:
+        return self._here().on_ended(wake)
+
+    def _here(self) -> Watchers:
+        if self._process != os.getpid():
+            self._begin()
+        return self._watchers
+
+
+def _lapsed(worker: str) -> LeaseLost:
+    return LeaseLost(f"the lease of worker {worker!r} has lapsed; what it ran is no longer its own")

@@ -1,0 +1,63 @@
+"""The call that stores jobs, for our own connections and for those of callers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headgate.engine.contract import Enqueued, Limit, Settings
+from headgate.engine.postgres import rows
+from headgate.engine.postgres.importing import keep
+from headgate.engine.postgres.scripts import quoted
+from headgate.engine.postgres.wire import got
+from headgate.errors import ConfigError, HeadgateError, JobExists
+from headgate.job import JobState, NewJob
+
+TYPES = (
+    "text[]", "text[]", "text[]", "text[]", "text[]", "smallint[]", "bigint[]", "bigint[]", "text[]", "bigint[]",
+    "text[]", "text[]", "text[]", "bigint[]", "integer[]", "text[]", "bigint[]", "text[]", "boolean[]", "json",
+    "bigint", "bigint", "bigint[]", "text", "boolean",
+)  # fmt: skip
+"""Of the parameters of `_enqueue`: drivers that send texts need them."""
+
+
+def enqueue_call(
+    schema: str,
+    jobs: Sequence[NewJob],
+    limits: Sequence[Limit],
+    settings: Settings,
+    now: int | None,
+    by: str | None,
+    *,
+    notify: bool | None,
+    placeholder: str = "${}",
+) -> tuple[str, tuple[Any, ...]]:
+    """The statement and its parameters. `notify` True calls sleepers when the caller's transaction commits."""
+    places = ", ".join(f"CAST({placeholder.format(n)} AS {kind})" for n, kind in enumerate(TYPES, 1))
+    values = (
+        *rows.enqueued(jobs), rows.declared(limits), now, settings.reservation_ttl, keep(settings), by, notify,
+    )  # fmt: skip
+    return f"SELECT * FROM {quoted(schema)}._enqueue({places})", values
+
+
+def enqueue_result(jobs: Sequence[NewJob], row: Any) -> list[Enqueued]:
+    """What became of the jobs, or the error that says why nothing did."""
+    if row["problem"] is not None:
+        raise _problem(row["problem"], got(row["subject"]), row["detail"])
+    return [
+        Enqueued(job.id if rival is None else got(rival), JobState(state), rival is None)
+        for job, state, rival in zip(jobs, row["states"] or (), row["rivals"] or (), strict=True)
+    ]
+
+
+def _problem(problem: str, subject: str, detail: str) -> HeadgateError:
+    match problem:
+        case "exists":
+            return JobExists(f"a job with id {subject!r} exists already; nothing was enqueued", subject)
+        case "rival":
+            state, _, unique = detail.partition(" ")
+            return JobExists(f"job {subject!r} with unique key {got(unique)!r} is {state}", subject)
+        case "kind":
+            return ConfigError(f"limit {subject!r} is declared as {detail}, but this job uses it otherwise")
+        case _:
+            return ConfigError(f"limit {subject!r} is not declared; declare it in the app that enqueues")

@@ -1,0 +1,110 @@
+-- Rule 5: who of the waiters of touched keys is to be offered their room, in order, per queue. Writes nothing about them.
+-- p_touched   keys that may have gained room or lost an offer; the caller holds their rows
+-- `seqs` are locked; `keys` are those that offer, one for each.
+-- Locks: waiters (5), SKIP LOCKED.   Reads: jobs_waiting, jobs_offered: one step per queue, however many wait.
+CREATE OR REPLACE FUNCTION headgate._next(p_touched text[], p_now bigint, OUT seqs bigint[], OUT keys text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_keys   text[];
+    v_queues text[];
+    v_rooms  bigint[];
+    v_seqs   bigint[];
+    v_lines  text[];
+BEGIN
+    seqs := '{}';
+    keys := '{}';
+    WITH RECURSIVE q (key, queue) AS (
+        SELECT t.key, (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = t.key)
+        FROM (SELECT DISTINCT u.key FROM unnest(p_touched) AS u (key) WHERE u.key IS NOT NULL) AS t
+        UNION ALL
+        SELECT q.key, (SELECT min(j.queue) FROM headgate.jobs j
+                       WHERE j.state = 'waiting' AND j.waiting_on = q.key AND j.queue > q.queue)
+        FROM q WHERE q.queue IS NOT NULL
+    )
+    SELECT array_agg(q.key), array_agg(q.queue),
+           array_agg(f.free - coalesce((SELECT sum(o.units)::bigint FROM headgate.jobs o
+                                        WHERE o.offered_by = q.key AND o.queue = q.queue), 0))
+    INTO v_keys, v_queues, v_rooms
+    FROM q CROSS JOIN LATERAL headgate._free(ARRAY[q.key], p_now) AS f
+    WHERE q.queue IS NOT NULL;
+
+    IF v_keys IS NOT NULL THEN
+        SELECT array_agg(w.seq), array_agg(r.key), array_agg(r.key || ' ' || r.queue) INTO v_seqs, keys, v_lines
+        FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
+        CROSS JOIN LATERAL (
+            SELECT l.seq, sum(l.units) OVER (ORDER BY l.priority, l.due, l.seq) AS total FROM (
+                SELECT j.seq, j.units, j.priority, j.due FROM headgate.jobs j
+                WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue
+                ORDER BY j.priority, j.due, j.seq
+                LIMIT greatest(0, least(r.room, 1000))
+                FOR UPDATE SKIP LOCKED
+            ) AS l
+        ) AS w
+        WHERE r.room > 0 AND w.total <= r.room;
+        seqs := coalesce(v_seqs, '{}');
+        keys := coalesce(keys, '{}');
+        -- Who still waits although there is room was locked by somebody else.
+        INSERT INTO headgate.rechecks (key)
+        SELECT DISTINCT r.key FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
+        WHERE r.room > 0 AND r.key NOT LIKE 'r%'
+          AND coalesce(cardinality(array_positions(v_lines, r.key || ' ' || r.queue)), 0) < least(r.room, 1000)
+          AND EXISTS (SELECT 1 FROM headgate.jobs j
+                      WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue AND j.seq <> ALL (_next.seqs));
+    END IF;
+END $$;
+
+-- Offer the room of touched keys. Returns how many became ready.
+-- p_ttl   how long an offered job may keep its reservations unclaimed
+CREATE OR REPLACE FUNCTION headgate._offer(p_touched text[], p_now bigint, p_ttl bigint) RETURNS integer
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_seqs bigint[];
+    v_by   text[];
+    v_key  text;
+    v_at   bigint;
+BEGIN
+    IF p_touched IS NULL OR cardinality(p_touched) = 0 THEN
+        RETURN 0;
+    END IF;
+    SELECT n.seqs, n.keys INTO v_seqs, v_by FROM headgate._next(p_touched, p_now) AS n;
+    PERFORM headgate._make_ready(v_seqs, v_by, p_now, p_ttl);
+
+    -- A rate key keeps one timer: when the first of its queues' heads will find its tokens.
+    FOR v_key IN SELECT DISTINCT u.key FROM unnest(p_touched) AS u (key) WHERE u.key LIKE 'r%' LOOP
+        WITH RECURSIVE q (queue) AS (
+            SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = v_key
+            UNION ALL
+            SELECT (SELECT min(j.queue) FROM headgate.jobs j
+                    WHERE j.state = 'waiting' AND j.waiting_on = v_key AND j.queue > q.queue)
+            FROM q WHERE q.queue IS NOT NULL
+        )
+        SELECT min(headgate._when(v_key, h.units + coalesce((
+                   SELECT sum(o.units)::bigint FROM headgate.jobs o
+                   WHERE o.offered_by = v_key AND o.queue = q.queue), 0), p_now))
+        INTO v_at
+        FROM q CROSS JOIN LATERAL (
+            SELECT j.units FROM headgate.jobs j
+            WHERE j.state = 'waiting' AND j.waiting_on = v_key AND j.queue = q.queue
+            ORDER BY j.priority, j.due, j.seq LIMIT 1
+        ) AS h
+        WHERE q.queue IS NOT NULL;
+        IF v_at IS NULL THEN
+            DELETE FROM headgate.timers t WHERE t.key = v_key;
+        ELSE
+            INSERT INTO headgate.timers (key, at) VALUES (v_key, v_at)
+            ON CONFLICT (key) DO UPDATE SET at = excluded.at WHERE timers.at <> excluded.at;
+        END IF;
+    END LOOP;
+    RETURN coalesce(cardinality(v_seqs), 0);
+END $$;
+
+-- Waiters may be claimed now, each promised room of a key.   The caller holds them.
+CREATE OR REPLACE FUNCTION headgate._make_ready(p_seqs bigint[], p_keys text[], p_now bigint, p_ttl bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF cardinality(p_seqs) > 0 THEN
+        UPDATE headgate.jobs j SET state = 'ready', waiting_on = NULL, offered_by = c.key
+        FROM unnest(p_seqs, p_keys) AS c (seq, key) WHERE j.seq = c.seq;
+        UPDATE headgate.holders h SET expires_at = p_now + p_ttl WHERE h.job = ANY (p_seqs);
+    END IF;
+END $$;

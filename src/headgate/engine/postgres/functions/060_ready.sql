@@ -1,0 +1,70 @@
+-- The next jobs that a worker may claim, locked: queue after queue as given, or across all of them (NULL).
+-- p_except   jobs that this step has decided to leave alone
+-- `spare` says that more rows were locked than are returned: others may have passed over them meanwhile.
+-- `limited` says that some have keys, were offered or refused, or are of tasks that the worker does not know.
+-- Locks: jobs (3), SKIP LOCKED.   Reads: jobs_ready, jobs_aside, in index order.
+CREATE OR REPLACE FUNCTION headgate._ready(p_queues text[], p_known text[], p_most integer, p_except bigint[],
+                                           OUT seqs bigint[], OUT spare boolean, OUT limited boolean)
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_aside  boolean := EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND j.set_aside);
+    v_queues text[] := p_queues;
+    v_queue  text;
+    v_found  bigint[];
+    v_some   boolean;
+BEGIN
+    seqs := '{}';
+    spare := false;
+    limited := v_aside;
+    IF p_queues IS NULL THEN
+        WITH RECURSIVE q (queue) AS (
+            SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside
+            UNION ALL
+            SELECT (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue > q.queue)
+            FROM q WHERE q.queue IS NOT NULL
+        )
+        SELECT array_agg(q.queue) INTO v_queues FROM q WHERE q.queue IS NOT NULL;
+        IF v_aside THEN
+            SELECT array_agg(DISTINCT u.queue) INTO v_queues FROM (
+                SELECT unnest(v_queues) AS queue
+                UNION ALL SELECT j.queue FROM headgate.jobs j WHERE j.state = 'ready' AND j.set_aside AND j.task = ANY (p_known)
+            ) AS u;
+        END IF;
+    END IF;
+    SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (
+        SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)
+        WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
+    ) AS u;
+
+    FOREACH v_queue IN ARRAY coalesce(v_queues, '{}') LOOP
+        SELECT array_agg(l.seq), bool_or(l.limited) INTO v_found, v_some FROM (
+            SELECT j.seq, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL OR j.task <> ALL (p_known) AS limited
+            FROM headgate.jobs j
+            WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue = v_queue AND j.seq <> ALL (p_except)
+            ORDER BY j.priority, j.due, j.seq LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
+            FOR UPDATE SKIP LOCKED
+        ) AS l;
+        limited := limited OR coalesce(v_some, false);
+        IF v_aside THEN
+            SELECT v_found || array_agg(l.seq) INTO v_found FROM (
+                SELECT j.seq FROM headgate.jobs j
+                WHERE j.state = 'ready' AND j.set_aside AND j.queue = v_queue AND j.task = ANY (p_known) AND j.seq <> ALL (p_except)
+                ORDER BY j.priority, j.due, j.seq LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
+                FOR UPDATE SKIP LOCKED
+            ) AS l;
+            -- The two lines of the queue as one.
+            SELECT array_agg(m.seq ORDER BY m.priority, m.due, m.seq) INTO v_found FROM (
+                SELECT j.seq, j.priority, j.due FROM headgate.jobs j WHERE j.seq = ANY (v_found)) AS m;
+        END IF;
+        seqs := seqs || v_found;
+        EXIT WHEN p_queues IS NOT NULL AND cardinality(seqs) >= p_most;
+    END LOOP;
+
+    IF p_queues IS NULL AND cardinality(v_queues) > 1 THEN
+        SELECT array_agg(m.seq ORDER BY m.priority, m.due, m.seq) INTO seqs FROM (
+            SELECT j.seq, j.priority, j.due FROM headgate.jobs j WHERE j.seq = ANY (seqs)) AS m;
+    END IF;
+    seqs := coalesce(seqs, '{}');
+    spare := cardinality(seqs) > p_most;
+    seqs := seqs[1 : p_most];
+END $$;

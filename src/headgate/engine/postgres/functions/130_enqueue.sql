@@ -1,0 +1,306 @@
+-- Store new jobs, all or none.
+-- p_ids … p_retentions   one entry per job; p_ats (points in time) beat p_delays
+-- p_use_jobs, p_use_keys, p_use_units   the needs of jobs: position of the job, key, units, each job's in the order of rule 6
+-- p_names, p_rates       the limits that are used, which must be declared: in the store or in p_declared
+-- p_declared             limits to declare in the same step, as JSON
+-- p_by                   the listener that knows already; p_notify: NULL asks who sleeps, true calls in any case, for a
+--                        caller's transaction, whose end nobody here can see
+-- `problem` says why nothing was stored: exists, rival, undeclared, kind; `subject` and `detail` about what.
+-- `states` of the jobs, `rivals` the ids of unfinished jobs with the same unique key that stand for them.
+-- Locks: unique keys and new ids, each in order (0). Where a job is replaced: its row (3); then, and where a limit is
+-- declared, but never in a caller's transaction: rules (1), keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
+CREATE OR REPLACE FUNCTION headgate._enqueue(
+    p_ids text[], p_tasks text[], p_queues text[], p_args text[], p_tenants text[], p_priorities smallint[],
+    p_delays bigint[], p_ats bigint[], p_retries text[], p_timeouts bigint[], p_uniques text[], p_conflicts text[],
+    p_metadatas text[], p_retentions bigint[], p_use_jobs integer[], p_use_keys text[], p_use_units bigint[],
+    p_names text[], p_rates boolean[], p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text, p_notify boolean,
+    OUT problem text, OUT subject text, OUT detail text, OUT states text[], OUT rivals text[], OUT again boolean, OUT ended boolean)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_variable
+DECLARE
+    v_now      bigint := headgate._now(p_now);
+    v_caps     boolean := headgate._any_caps();
+    v_used     boolean := cardinality(p_use_jobs) > 0;
+    v_changes  boolean := p_declared IS NOT NULL AND headgate._differs(p_declared);
+    v_seqs     bigint[];
+    v_count    bigint;
+    v_ousts    bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_ids)]);
+    v_ousted   bigint[] := '{}';
+    v_touched  text[] := '{}';
+    v_fresh    bigint[];
+    n          integer;
+    ousted     record;
+BEGIN
+    ended := false;
+    SELECT CASE WHEN k.kind IS NULL THEN 'undeclared' ELSE 'kind' END, u.name, k.kind INTO problem, subject, detail
+    FROM unnest(p_names, p_rates) AS u (name, rate)
+    LEFT JOIN LATERAL (
+        SELECT coalesce((SELECT d ->> 'kind' FROM json_array_elements(p_declared) AS d WHERE d ->> 'name' = u.name),
+                        (SELECT l.kind FROM headgate.limits l WHERE l.name = u.name)) AS kind
+    ) AS k ON true
+    WHERE k.kind IS NULL OR (k.kind = 'rate') <> u.rate LIMIT 1;
+    IF problem IS NOT NULL THEN
+        RETURN;
+    END IF;
+    v_seqs := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, cardinality(p_ids)));
+    rivals := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
+    IF cardinality(array_remove(p_uniques, NULL)) > 0 THEN
+        PERFORM headgate._lock_uniques(p_tenants, p_uniques);
+        SELECT c.rivals, c.ousts, c.problem, c.subject, c.detail INTO rivals, v_ousts, problem, subject, detail
+        FROM headgate._conflicts(p_ids, v_seqs, p_tenants, p_uniques, p_conflicts) AS c;
+        v_ousted := array_remove(v_ousts, NULL);
+        IF detail LIKE 'new %' THEN
+            n := array_position(p_ids, subject);
+            detail := CASE WHEN coalesce(p_ats[n], v_now + p_delays[n]) <= v_now THEN 'ready' ELSE 'scheduled' END || substr(detail, 4);
+        END IF;
+    END IF;
+    BEGIN
+        INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry,
+                                   timeout, unique_key, metadata, retention, fresh)
+        SELECT s.seq, r.id, r.task, r.queue, r.tenant, r.priority, d.due,
+               CASE WHEN d.due <= v_now THEN 'ready' ELSE 'scheduled' END, v_now, r.args, u.keys, u.units, r.retry, r.timeout,
+               CASE WHEN s.ousts IS NULL AND s.seq <> ALL (v_ousted) THEN r.unique_key END,
+               r.metadata, r.retention,
+               d.due <= v_now AND (u.keys IS NOT NULL OR v_caps AND (headgate._uses(r.task, r.queue, NULL, NULL, true)).keys IS NOT NULL)
+        FROM unnest(p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries, p_timeouts, p_uniques,
+                    p_metadatas, p_retentions)
+            WITH ORDINALITY AS r (id, task, queue, args, tenant, priority, delay, at, retry, timeout, unique_key, metadata, retention, n)
+        JOIN unnest(v_seqs, rivals, v_ousts) WITH ORDINALITY AS s (seq, rival, ousts, n) ON s.n = r.n
+        LEFT JOIN (
+            SELECT k.job, array_agg(k.key ORDER BY k.n) AS keys, array_agg(k.units ORDER BY k.n) AS units
+            FROM unnest(p_use_jobs, p_use_keys, p_use_units) WITH ORDINALITY AS k (job, key, units, n) GROUP BY k.job
+        ) AS u ON v_used AND u.job = r.n
+        CROSS JOIN LATERAL (SELECT coalesce(r.at, v_now + r.delay) AS due) AS d
+        WHERE s.rival IS NULL AND problem IS NULL
+        ORDER BY r.id COLLATE "C"
+        ON CONFLICT (id) DO NOTHING;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        -- An id that is there already refuses the whole call, whatever its unique key would have said.
+        IF v_count < cardinality(p_ids) THEN
+            IF problem IS NOT NULL OR v_count < cardinality(array_positions(rivals, NULL))
+               OR (SELECT count(DISTINCT u.id) < count(*) FROM unnest(p_ids) AS u (id))
+               OR EXISTS (SELECT 1 FROM unnest(p_ids, rivals) AS u (id, rival) JOIN headgate.jobs j ON j.id = u.id
+                          WHERE u.rival IS NOT NULL) THEN
+                RAISE EXCEPTION SQLSTATE 'HG002';
+            END IF;
+        END IF;
+        IF v_changes THEN
+            PERFORM headgate._change_rules();
+        ELSIF cardinality(v_ousted) > 0 AND p_notify IS NOT TRUE THEN
+            PERFORM headgate._hold_rules();
+        END IF;
+        FOR ousted IN SELECT j.seq, j.id, j.state FROM headgate.jobs j
+                 WHERE j.seq = ANY (v_ousts) AND j.seq <> ALL (v_seqs) ORDER BY j.seq FOR UPDATE LOOP
+            IF ousted.state = 'running' THEN  -- since a moment ago
+                problem := 'rival';
+                subject := ousted.id;
+                detail := 'running ' || p_uniques[array_position(v_ousts, ousted.seq)];
+                RAISE EXCEPTION SQLSTATE 'HG002';
+            ELSIF ousted.state NOT IN ('scheduled', 'ready', 'waiting') THEN
+                v_ousts[array_position(v_ousts, ousted.seq)] := -1;
+            END IF;
+        END LOOP;
+    EXCEPTION WHEN SQLSTATE 'HG002' THEN
+        SELECT u.id INTO ousted FROM unnest(p_ids) WITH ORDINALITY AS u (id, n)
+        WHERE EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.id = u.id) OR u.id = ANY (p_ids[1 : u.n - 1])
+        ORDER BY u.n LIMIT 1;
+        IF FOUND OR problem IS NULL THEN
+            problem := 'exists';
+            subject := coalesce(ousted.id, p_ids[1]);
+        END IF;
+        RETURN;
+    END;
+
+    IF cardinality(v_ousted) > 0 THEN
+        SELECT o.touched, o.states INTO v_touched, states
+        FROM headgate._oust(p_ids, v_seqs, v_ousts, rivals, p_uniques, p_declared, v_changes, v_now, p_keep, p_notify) AS o;
+        ended := true;
+    ELSE
+        IF v_changes THEN
+            v_touched := headgate._declare(p_declared, v_now);
+            v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.seq = ANY (v_seqs) AND j.state = 'ready' ORDER BY j.seq);
+            PERFORM headgate._lock_keys(v_touched || headgate._keys_of(v_fresh));
+            v_touched := headgate._arrive(v_fresh, v_now, v_touched);
+        END IF;
+        -- The state that each job got, before anybody is offered anything.
+        SELECT array_agg(j.state ORDER BY u.n) INTO states
+        FROM unnest(p_ids, rivals) WITH ORDINALITY AS u (id, rival, n) JOIN headgate.jobs j ON j.id = coalesce(u.rival, u.id);
+    END IF;
+    PERFORM headgate._offer(v_touched, v_now, p_ttl);
+    IF p_notify THEN
+        PERFORM pg_notify({channel}, 'w');
+        again := false;
+    ELSE
+        again := NOT headgate.wake(true, ended, p_by);
+    END IF;
+END $$;
+
+-- What the unique keys of new jobs meet, each in turn: an unfinished job, stored or of the same call.
+-- `rivals`   ids of jobs that stand for new ones; `ousts`: jobs that new ones replace (by the time their rows are locked,
+--            some may have ended or begun to run).   `problem` of the first job in order that has one.
+-- The caller holds the unique keys: rivals may go, but none can come.   Reads: jobs_unique.
+CREATE OR REPLACE FUNCTION headgate._conflicts(p_ids text[], p_seqs bigint[], p_tenants text[], p_uniques text[], p_conflicts text[],
+    OUT rivals text[], OUT ousts bigint[], OUT problem text, OUT subject text, OUT detail text)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
+DECLARE
+    v_last integer;
+    r      record;
+    rival  record;
+BEGIN
+    rivals := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
+    ousts := array_fill(NULL::bigint, ARRAY[cardinality(p_ids)]);
+    FOR r IN
+        SELECT u.n::integer, lag(u.n::integer) OVER w AS before, j.seq, j.id, j.state
+        FROM unnest(p_tenants, p_uniques) WITH ORDINALITY AS u (tenant, key, n)
+        LEFT JOIN headgate.jobs j ON j.tenant = u.tenant AND j.unique_key = u.key
+            AND j.state IN ('scheduled', 'ready', 'waiting', 'running')
+        WHERE u.key IS NOT NULL WINDOW w AS (PARTITION BY u.tenant, u.key ORDER BY u.n) ORDER BY u.n
+    LOOP
+        rival := r;
+        IF r.before IS NOT NULL THEN
+            -- Who has the key now: the one before, or who stands for it. Its state does not matter, unless it is stored.
+            v_last := r.before;
+            WHILE rivals[v_last] IS NOT NULL AND array_position(p_ids, rivals[v_last]) IS NOT NULL LOOP
+                v_last := array_position(p_ids, rivals[v_last]);
+            END LOOP;
+            IF rivals[v_last] IS NULL THEN
+                rival.seq := p_seqs[v_last];
+                rival.id := p_ids[v_last];
+                rival.state := 'new';
+            END IF;
+        END IF;
+        IF rival.seq IS NULL THEN
+            CONTINUE;
+        ELSIF p_conflicts[r.n] = 'return' THEN
+            rivals[r.n] := rival.id;
+        ELSIF p_conflicts[r.n] = 'replace' AND rival.state <> 'running' THEN
+            ousts[r.n] := rival.seq;
+        ELSE
+            problem := 'rival';
+            subject := rival.id;
+            detail := rival.state || ' ' || p_uniques[r.n];
+            RETURN;
+        END IF;
+    END LOOP;
+END $$;
+
+-- Jobs replace others: all of the call come one after the other, each after what it replaces has left.
+-- In a caller's transaction (p_notify) no key is locked: `rechecks` has the next sweep pass on what they were promised.
+-- Returns the keys to offer and the state that each job got when it came.
+-- Locks: keys (4). The caller holds the replaced jobs.
+CREATE OR REPLACE FUNCTION headgate._oust(p_ids text[], p_seqs bigint[], p_ousts bigint[], p_rivals text[], p_uniques text[],
+    p_declared json, p_changes boolean, p_now bigint, p_keep bigint[], p_notify boolean, OUT touched text[], OUT states text[])
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
+DECLARE
+    v_gone text[];
+BEGIN
+    touched := '{}';
+    states := '{}';
+    IF p_changes THEN
+        touched := headgate._declare(p_declared, p_now);
+    END IF;
+    IF p_notify IS NOT TRUE THEN
+        PERFORM headgate._lock_keys(touched || headgate._keys_of(p_seqs || p_ousts));
+    END IF;
+    -- While both are unfinished, neither has the key.
+    UPDATE headgate.jobs j SET unique_key = NULL WHERE j.seq = ANY (p_ousts) AND j.seq <> ALL (p_seqs);
+    FOR n IN 1 .. cardinality(p_ids) LOOP
+        IF p_ousts[n] IS NOT NULL THEN
+            v_gone := headgate._give_back(p_ousts[n : n]);
+            UPDATE headgate.jobs j
+            SET state = 'cancelled', ended_at = p_now, expires_at = p_now + coalesce(j.retention, p_keep[3]), outcome = NULL,
+                waiting_on = NULL, offered_by = NULL, units = 0, set_aside = false, fresh = false, unique_key = p_uniques[n]
+            WHERE j.seq = p_ousts[n];
+            IF p_notify THEN
+                INSERT INTO headgate.rechecks (key) SELECT g.key FROM unnest(v_gone) AS g (key);
+            ELSE
+                touched := touched || v_gone;
+            END IF;
+            IF p_seqs[n] <> ALL (array_remove(p_ousts, NULL)) THEN
+                UPDATE headgate.jobs j SET unique_key = p_uniques[n] WHERE j.seq = p_seqs[n];
+            END IF;
+        END IF;
+        IF p_notify IS NOT TRUE AND EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.seq = p_seqs[n] AND j.state = 'ready') THEN
+            touched := headgate._arrive(p_seqs[n : n], p_now, touched);
+        END IF;
+        states := states || (SELECT j.state FROM headgate.jobs j WHERE j.id = coalesce(p_rivals[n], p_ids[n]));
+    END LOOP;
+END $$;
+
+-- For any client in any language, inside its own transaction: SELECT headgate.enqueue('send', '{"to": "a@b.c"}');
+-- The job is invisible until that transaction commits and gone if it rolls back. No limit is locked.
+-- p_options   queue, tenant, priority (0-99), delay (seconds), at (timestamp with time zone), id, unique, on_conflict
+--             (return, raise, replace), metadata, timeout (seconds), attempts, retry_delay (seconds), and
+--             limits: [{"name": "customer", "key": "42", "units": 1, "tenant": ""}], which must be declared.
+-- Returns the id of the job, or of the unfinished one with the same unique key.
+CREATE OR REPLACE FUNCTION headgate.enqueue(p_task text, p_args json DEFAULT '{}', p_options jsonb DEFAULT '{}') RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
+DECLARE
+    v_id     text := coalesce(p_options ->> 'id', replace(gen_random_uuid()::text, '-', ''));
+    v_tenant text := coalesce(p_options ->> 'tenant', '');
+    v_keys   text[];
+    v_units  bigint[];
+    v_names  text[];
+    v_rates  boolean[];
+    v_wrong  text;
+    r        record;
+BEGIN
+    SELECT string_agg(o.name, ', ') INTO v_wrong FROM jsonb_object_keys(p_options) AS o (name)
+    WHERE o.name NOT IN ('queue', 'tenant', 'priority', 'delay', 'at', 'id', 'unique', 'on_conflict', 'metadata', 'timeout',
+                         'attempts', 'retry_delay', 'limits');
+    IF v_wrong IS NOT NULL THEN
+        RAISE EXCEPTION 'unknown options: %', v_wrong USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF coalesce((p_options ->> 'priority')::integer, 50) NOT BETWEEN 0 AND 99 THEN
+        RAISE EXCEPTION 'priority % is not between 0 (first) and 99', p_options ->> 'priority' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT array_agg(k.key ORDER BY k.rate, k.text COLLATE "C", k.tenant COLLATE "C"),
+           array_agg(k.units ORDER BY k.rate, k.text COLLATE "C", k.tenant COLLATE "C"),
+           array_agg(k.name), array_agg(k.rate)
+    INTO v_keys, v_units, v_names, v_rates
+    FROM (
+        SELECT t.name, t.rate, t.text, t.tenant, max(t.units) AS units,
+               CASE WHEN t.rate THEN 'r' ELSE 'c' END || length(t.tenant) || ':' || t.tenant || t.text AS key
+        FROM (
+            SELECT u ->> 'name' AS name, coalesce((u ->> 'units')::bigint, 1) AS units, coalesce(u ->> 'tenant', v_tenant) AS tenant,
+                   coalesce((SELECT l.kind = 'rate' FROM headgate.limits l WHERE l.name = u ->> 'name'), false) AS rate,
+                   (u ->> 'name') || coalesce('=' || (u ->> 'key'), '') AS text
+            FROM jsonb_array_elements(coalesce(p_options -> 'limits', '[]')) AS u
+        ) AS t GROUP BY t.name, t.rate, t.text, t.tenant
+    ) AS k;
+    SELECT * INTO r FROM headgate._enqueue(
+        ARRAY[v_id], ARRAY[p_task], ARRAY[coalesce(p_options ->> 'queue', 'default')], ARRAY[p_args::text], ARRAY[v_tenant],
+        ARRAY[coalesce((p_options ->> 'priority')::smallint, 50::smallint)],
+        ARRAY[round(coalesce((p_options ->> 'delay')::numeric, 0) * 1000000)::bigint],
+        ARRAY[(extract(epoch FROM (p_options ->> 'at')::timestamptz) * 1000000)::bigint],
+        ARRAY[format('[%s,%s,2.0,3600000000,0.0]', coalesce((p_options ->> 'attempts')::integer, 3),
+                     round(coalesce((p_options ->> 'retry_delay')::numeric, 1) * 1000000))],
+        ARRAY[round((p_options ->> 'timeout')::numeric * 1000000)::bigint], ARRAY[p_options ->> 'unique'],
+        ARRAY[coalesce(p_options ->> 'on_conflict', 'return')], ARRAY[(p_options -> 'metadata')::text], ARRAY[NULL::bigint],
+        array_fill(1, ARRAY[coalesce(cardinality(v_keys), 0)]), coalesce(v_keys, '{}'), coalesce(v_units, '{}'),
+        coalesce(v_names, '{}'), coalesce(v_rates, '{}'), NULL, NULL, 10000000, ARRAY[86400000000, 1209600000000, 1209600000000],
+        NULL, true);
+    IF r.problem IN ('undeclared', 'kind') THEN
+        RAISE EXCEPTION 'limit "%" is not declared; declare it in the app that runs the task', r.subject
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF r.problem IS NOT NULL THEN
+        RAISE EXCEPTION 'job "%" exists already; nothing was enqueued', r.subject USING ERRCODE = 'unique_violation';
+    END IF;
+    RETURN coalesce(r.rivals[1], v_id);
+END $$;
+
+-- Move a periodic task's last tick from what was seen; false if somebody else did. Locks: ticks (2).
+CREATE OR REPLACE FUNCTION headgate.tick(p_name text, p_seen bigint, p_at bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF p_seen IS NULL THEN
+        INSERT INTO headgate.ticks (task, at) VALUES (p_name, p_at) ON CONFLICT DO NOTHING;
+    ELSE
+        UPDATE headgate.ticks t SET at = p_at WHERE t.task = p_name AND t.at = p_seen;
+    END IF;
+    RETURN FOUND;
+END $$;

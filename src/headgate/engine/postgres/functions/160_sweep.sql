@@ -1,0 +1,132 @@
+-- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers ring,
+-- reservations and overrides run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
+-- Locks: rules (1), lapsed workers (2), lost jobs in order, then due and fresh ones (3), keys (4), waiters (5).
+-- Reads: jobs_scheduled, jobs_fresh, jobs_running, jobs_expiry, timers_at, workers_lease, holders_expiry, overrides_until.
+CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+    OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean, OUT next_due bigint,
+    OUT again boolean, OUT wake boolean)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_variable
+DECLARE
+    c_most    CONSTANT integer := 1000;
+    v_workers text[];
+    v_due     bigint[];
+    v_fresh   bigint[];
+    v_lost    bigint[];
+    v_old     bigint[];
+    v_timers  text[];
+    v_checks  text[];
+    v_kept    text[];
+    v_names   text[];
+    v_waited  text[] := '{}';
+    v_touched text[] := '{}';
+BEGIN
+    at := headgate._now(p_now);
+    v_names := ARRAY(SELECT DISTINCT o.name FROM headgate.overrides o WHERE o.until <= at);
+    IF cardinality(v_names) > 0 THEN
+        PERFORM headgate._change_rules();
+        v_waited := headgate._waited(v_names);
+    ELSE
+        PERFORM headgate._hold_rules();
+    END IF;
+    v_workers := ARRAY(SELECT w.id FROM headgate.workers w WHERE w.lease_until <= at ORDER BY w.id FOR UPDATE SKIP LOCKED);
+    v_lost := '{}';
+    IF cardinality(v_workers) > 0 THEN
+        v_lost := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
+                        ORDER BY j.seq LIMIT c_most FOR UPDATE);
+    END IF;
+    v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
+                   ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
+    v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
+    v_old := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.expires_at <= at ORDER BY j.expires_at LIMIT c_most FOR UPDATE SKIP LOCKED);
+    v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
+    v_checks := ARRAY(SELECT c.key FROM headgate.rechecks c LIMIT c_most);
+    v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT c_most);
+    PERFORM headgate._lock_keys(v_timers || v_checks || v_kept || v_waited || headgate._keys_of(v_fresh || v_due || v_lost));
+
+    IF cardinality(v_fresh) + cardinality(v_due) > 0 THEN
+        v_touched := headgate._arrive(v_fresh || v_due, at, v_touched);
+    END IF;
+    IF cardinality(v_lost) > 0 THEN
+        v_touched := headgate._end_each(
+            v_lost, array_fill('l'::text, ARRAY[cardinality(v_lost)]),
+            array_fill('the worker''s lease lapsed while it ran this job'::text, ARRAY[cardinality(v_lost)]),
+            array_fill(NULL::bigint, ARRAY[cardinality(v_lost)]), at, p_keep, v_touched);
+    END IF;
+    DELETE FROM headgate.workers w WHERE w.id = ANY (v_workers)
+        AND NOT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = w.id);
+    v_touched := v_touched || v_timers || v_checks;
+    DELETE FROM headgate.rechecks c WHERE c.key = ANY (v_checks);
+    WITH gone AS (
+        DELETE FROM headgate.holders h WHERE h.expires_at <= at AND h.key = ANY (v_kept) RETURNING h.key
+    )
+    SELECT v_touched || coalesce(array_agg(g.key), '{}') INTO v_touched FROM gone g;
+    IF cardinality(v_names) > 0 THEN
+        DELETE FROM headgate.overrides o WHERE o.until <= at;
+        PERFORM headgate._adopt(v_names, at);
+        v_touched := v_touched || v_waited;
+    END IF;
+    DELETE FROM headgate.attempts a WHERE a.job = ANY (v_old);
+    DELETE FROM headgate.jobs j WHERE j.seq = ANY (v_old);
+    offered := headgate._offer(v_touched, at, p_ttl);
+    PERFORM headgate._forget(at);
+
+    due := cardinality(v_due);
+    lost := cardinality(v_lost);
+    expired := cardinality(v_old);
+    more := c_most IN (due, lost, expired, cardinality(v_timers), cardinality(v_fresh));
+    next_due := headgate._next_due();
+    wake := due + lost + offered > 0;
+    again := NOT headgate.wake(wake, lost > 0, p_by);
+END $$;
+
+-- What nobody needs any more: full meters, starts out of every window, rows of idle keys, listeners that are gone.
+-- A key's row may go whenever it can be locked: it is a lock and nothing else. One sweeper at a time, a slice at a time.
+CREATE OR REPLACE FUNCTION headgate._forget(p_now bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
+DECLARE
+    v_slice text[];
+BEGIN
+    DELETE FROM headgate.meters m WHERE m.key IN (
+        SELECT f.key FROM headgate.meters f WHERE f.full_at <= p_now ORDER BY f.full_at LIMIT 1000 FOR UPDATE SKIP LOCKED);
+    IF NOT pg_try_advisory_xact_lock(1212629333, {lock}) THEN
+        RETURN;
+    END IF;
+    DELETE FROM headgate.starts s WHERE s.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM (SELECT f.ctid, f.key, f.at FROM headgate.starts f ORDER BY f.at LIMIT 1000 FOR UPDATE SKIP LOCKED) AS o
+        CROSS JOIN LATERAL headgate._rules(ARRAY[o.key]) AS r WHERE o.at <= p_now - r.period)) AND s.at <= p_now;
+    DELETE FROM headgate.listeners l WHERE l.id IN (
+        SELECT f.id FROM headgate.listeners f WHERE f.until <= headgate._now(NULL) FOR UPDATE SKIP LOCKED);
+    v_slice := ARRAY(SELECT k.key FROM headgate.keys k
+                     WHERE k.key > coalesce((SELECT m.value FROM headgate.meta m WHERE m.name = 'idle keys'), '')
+                     ORDER BY k.key LIMIT 200);
+    DELETE FROM headgate.keys k WHERE k.key IN (
+        SELECT f.key FROM headgate.keys f WHERE f.key = ANY (v_slice)
+        AND NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.key = f.key)
+        AND NOT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = f.key)
+        FOR UPDATE SKIP LOCKED);
+    INSERT INTO headgate.meta AS m (name, value) VALUES ('idle keys', coalesce(v_slice[200], ''))
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE m.value <> excluded.value;
+END $$;
+
+-- Newcomers that no claim has met yet arrive now. Part of every sweep; by itself for the comparison of engines.
+-- Returns them with the state that each got, before anybody is offered anything.
+CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint, OUT ids text[], OUT states text[])
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_now     bigint := headgate._now(p_now);
+    v_fresh   bigint[];
+    v_touched text[];
+BEGIN
+    PERFORM headgate._hold_rules();
+    v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 10000 FOR UPDATE SKIP LOCKED);
+    IF cardinality(v_fresh) > 0 THEN
+        PERFORM headgate._lock_keys(headgate._keys_of(v_fresh));
+        v_touched := headgate._arrive(v_fresh, v_now, '{}');
+        SELECT array_agg(j.id), array_agg(j.state) INTO ids, states FROM headgate.jobs j WHERE j.seq = ANY (v_fresh);
+        PERFORM headgate._offer(v_touched, v_now, p_ttl);
+    END IF;
+END $$;

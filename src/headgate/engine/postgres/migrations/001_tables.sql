@@ -1,0 +1,195 @@
+-- The tables of Headgate on PostgreSQL. `headgate.` stands for the schema that was asked for.
+--
+--   jobs       one row per job; `state` and the columns beside it say where it stands. The partial indexes are the lines
+--              in which jobs stand: ready, set aside, scheduled, waiting on a key, running under a worker, ended.
+--              `fresh` marks a ready job that enqueue put there without asking its keys: the first claim (or sweep) that
+--              meets it does.
+--   attempts   attempts that ended without ending their job; the last one stands in the job's own row
+--   keys       lock objects, nothing else: whoever decides on a key locks its row (functions/000_preface.sql)
+--   uniques    always empty: whoever inserts a unique key here holds it until he commits
+--   holders    who holds a slot of which concurrency key. Held = number of rows: there is no counter.
+--   meters     what was spent of a rate key (GCRA); starts: the same for exact sliding windows
+--   timers     one per rate key that is waited for          rechecks   keys whose waiters somebody else had locked
+--   limits, overrides, computed   the numbers in force
+--   workers    leases       listeners   processes that want to be notified
+--   paused     queues nobody may claim from          ticks      periodic tasks         meta   the schema's version
+--
+-- Times are microseconds since 1970. A key is its ident text. Texts are compared by bytes (COLLATE "C").
+
+CREATE SEQUENCE headgate.arrivals;
+
+CREATE TABLE headgate.jobs (
+    seq              bigint   PRIMARY KEY,
+    id               text     COLLATE "C" NOT NULL,
+    task             text     COLLATE "C" NOT NULL,
+    queue            text     COLLATE "C" NOT NULL,
+    tenant           text     COLLATE "C" NOT NULL,
+    priority         smallint NOT NULL,
+    due              bigint   NOT NULL,
+    state            text     COLLATE "C" NOT NULL,
+    enqueued_at      bigint   NOT NULL,
+    args             text     NOT NULL,
+    use_keys         text[]   COLLATE "C",
+    use_units        bigint[],
+    retry            text     NOT NULL,
+    timeout          bigint,
+    unique_key       text     COLLATE "C",
+    metadata         text,
+    retention        bigint,
+    waiting_on       text     COLLATE "C",
+    offered_by       text     COLLATE "C",
+    units            bigint   NOT NULL DEFAULT 0,
+    refusals         integer,
+    set_aside        boolean  NOT NULL DEFAULT false,
+    fresh            boolean  NOT NULL DEFAULT false,
+    attempt          integer  NOT NULL DEFAULT 0,
+    tries            integer  NOT NULL DEFAULT 0,
+    worker           text     COLLATE "C",
+    started_at       bigint,
+    ended_at         bigint,
+    outcome          text     COLLATE "C",
+    cancel_requested boolean  NOT NULL DEFAULT false,
+    error            text,
+    result           text,
+    progress         text,
+    expires_at       bigint
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+        autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+CREATE UNIQUE INDEX jobs_id ON headgate.jobs (id);
+CREATE INDEX jobs_ready      ON headgate.jobs (queue, priority, due, seq) WHERE state = 'ready' AND NOT set_aside;
+CREATE INDEX jobs_aside      ON headgate.jobs (queue, task, priority, due, seq) WHERE state = 'ready' AND set_aside;
+CREATE INDEX jobs_fresh      ON headgate.jobs (seq) WHERE fresh;
+CREATE INDEX jobs_scheduled  ON headgate.jobs (due, seq) WHERE state = 'scheduled';
+CREATE INDEX jobs_waiting    ON headgate.jobs (waiting_on, queue, priority, due, seq) WHERE state = 'waiting';
+CREATE INDEX jobs_offered    ON headgate.jobs (offered_by, queue) INCLUDE (units) WHERE offered_by IS NOT NULL;
+CREATE INDEX jobs_running    ON headgate.jobs (worker, seq) WHERE state = 'running';
+CREATE INDEX jobs_cancelling ON headgate.jobs (worker) WHERE state = 'running' AND cancel_requested;
+CREATE INDEX jobs_expiry     ON headgate.jobs (expires_at) WHERE expires_at IS NOT NULL;
+CREATE UNIQUE INDEX jobs_unique ON headgate.jobs (tenant, unique_key)
+    WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'ready', 'waiting', 'running');
+
+CREATE TABLE headgate.attempts (
+    job        bigint  NOT NULL,
+    number     integer NOT NULL,
+    outcome    text    NOT NULL,
+    started_at bigint  NOT NULL,
+    ended_at   bigint  NOT NULL,
+    worker     text    NOT NULL,
+    error      text,
+    PRIMARY KEY (job, number)
+);
+
+CREATE TABLE headgate.keys (key text COLLATE "C" PRIMARY KEY)
+WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+
+CREATE UNLOGGED TABLE headgate.uniques (
+    tenant text COLLATE "C" NOT NULL,
+    key    text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, key)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+CREATE TABLE headgate.holders (
+    key        text    COLLATE "C" NOT NULL,
+    job        bigint  NOT NULL,
+    since      bigint  NOT NULL,
+    reserved   boolean NOT NULL,
+    expires_at bigint,
+    PRIMARY KEY (key, job)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+        autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX holders_job    ON headgate.holders (job);
+CREATE INDEX holders_expiry ON headgate.holders (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE headgate.meters (
+    key     text   COLLATE "C" PRIMARY KEY,
+    full_at bigint NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+
+CREATE INDEX meters_full ON headgate.meters (full_at);
+
+CREATE TABLE headgate.starts (
+    key   text   COLLATE "C" NOT NULL,
+    at    bigint NOT NULL,
+    units bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+
+CREATE INDEX starts_key ON headgate.starts (key, at);
+CREATE INDEX starts_at  ON headgate.starts (at);
+
+CREATE TABLE headgate.timers (
+    key text   COLLATE "C" PRIMARY KEY,
+    at  bigint NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+
+CREATE INDEX timers_at ON headgate.timers (at);
+
+CREATE TABLE headgate.rechecks (key text COLLATE "C" NOT NULL);
+
+CREATE TABLE headgate.limits (
+    name      text    COLLATE "C" PRIMARY KEY,
+    kind      text    NOT NULL,
+    max       bigint,
+    period    bigint  NOT NULL,
+    burst     bigint,
+    algorithm text    NOT NULL,
+    cap       boolean GENERATED ALWAYS AS (name LIKE 'task:%' OR name LIKE 'queue:%') STORED
+);
+
+CREATE INDEX limits_cap ON headgate.limits (name) WHERE cap;
+
+CREATE TABLE headgate.overrides (
+    name   text   COLLATE "C" NOT NULL,
+    value  text   COLLATE "C",
+    tenant text   COLLATE "C",
+    max    bigint,
+    "by"   text   NOT NULL,
+    at     bigint NOT NULL,
+    why    text   NOT NULL,
+    until  bigint,
+    cap    boolean GENERATED ALWAYS AS (name LIKE 'task:%' OR name LIKE 'queue:%') STORED
+);
+
+CREATE INDEX overrides_name  ON headgate.overrides (name);
+CREATE INDEX overrides_cap   ON headgate.overrides (name) WHERE cap;
+CREATE INDEX overrides_until ON headgate.overrides (until) WHERE until IS NOT NULL;
+
+CREATE TABLE headgate.computed (
+    key text   COLLATE "C" PRIMARY KEY,
+    max bigint NOT NULL,
+    at  bigint NOT NULL
+);
+
+CREATE TABLE headgate.workers (
+    id            text    COLLATE "C" PRIMARY KEY,
+    tasks         text[]  COLLATE "C" NOT NULL,
+    queues        text[]  COLLATE "C",
+    lease         bigint  NOT NULL,
+    host          text    NOT NULL,
+    pid           bigint  NOT NULL,
+    concurrency   integer NOT NULL,
+    registered_at bigint  NOT NULL,
+    lease_until   bigint  NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0);
+
+CREATE INDEX workers_lease ON headgate.workers (lease_until);
+
+CREATE TABLE headgate.listeners (
+    id      text    COLLATE "C" PRIMARY KEY,
+    work    boolean,           -- NULL: not interested; false: has all the work it wants
+    ended   boolean NOT NULL,
+    until   bigint  NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0);
+
+CREATE TABLE headgate.paused (queue text COLLATE "C" PRIMARY KEY);
+
+CREATE TABLE headgate.meta (
+    name  text COLLATE "C" PRIMARY KEY,
+    value text NOT NULL
+);
+
+CREATE TABLE headgate.ticks (
+    task text   COLLATE "C" PRIMARY KEY,
+    at   bigint NOT NULL
+);

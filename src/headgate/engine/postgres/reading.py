@@ -1,0 +1,261 @@
+"""What the PostgreSQL engine shows: lists, counts, facts, snapshots. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headgate.engine.admission import Cap
+from headgate.engine.contract import (
+    Facts,
+    Filter,
+    Holder,
+    JobView,
+    KeyInUse,
+    Limit,
+    LimitStatus,
+    Override,
+    QueueStatus,
+    Snapshot,
+    Worker,
+    WorkerStatus,
+)
+from headgate.engine.postgres.lanes import Connection
+from headgate.engine.postgres.rows import STATES, job, uses
+from headgate.engine.postgres.statements import sql
+from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
+from headgate.engine.rulebook import RuleBook
+from headgate.engine.status import all_status, key_status
+from headgate.job import Job, JobState
+from headgate.keys import Key
+from headgate.rates import Bucket, Meter, Pace, Window
+
+_decode = msgspec.json.decode
+
+
+class Reader:
+    """The reading verbs over one connection."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self.connection = connection
+        self.schema = schema
+
+    async def _rows(self, name: str, *values: Any) -> list[Any]:
+        return await self.connection.fetch(sql(name, self.schema), *values)
+
+    async def book(self, now: int | None = None) -> tuple[RuleBook, int]:
+        """The limits in force, and now."""
+        ((limits, overrides, computed, at),) = await self._rows("rules", now)
+        return _book(limits, overrides, computed), at
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        """Whole jobs with their history."""
+        found = {each.id: each for each in map(job, await self._rows("get", put_all(ids)))}
+        return [found.get(id) for id in ids]
+
+    async def states(self, ids: Sequence[str]) -> list[JobState | None]:
+        """Only their states."""
+        found = {got(id): STATES[state] for id, state in await self._rows("states", put_all(ids))}
+        return [found.get(id) for id in ids]
+
+    async def find(self, wanted: Filter, limit: int, after: str | None) -> list[Job]:
+        """Jobs that match, newest first."""
+        rows = await self._rows("find", *_filter(wanted), put_if(after), limit)
+        return [job(row) for row in rows]
+
+    async def count(self, wanted: Filter) -> int:
+        """How many match."""
+        return (await self._rows("count", *_filter(wanted)))[0][0]
+
+    # ── limits, queues, workers ──────────────────────────────────────────────────────────────────────────────────
+
+    async def limits(self, name: str | None) -> list[LimitStatus]:
+        """All limits and the keys of them that matter."""
+        book, _ = await self.book()
+        counts = await self._rows("key_counts", None)
+        held = {got_key(key): held for key, held, _ in counts if held}
+        waiting = {got_key(key): waiting for key, _, waiting in counts if waiting}
+        return all_status(book, held, waiting, name)
+
+    async def keys_in_use(self, name: str) -> list[KeyInUse]:
+        """The keys of one limit that are held or waited for."""
+        book, _ = await self.book()
+        counts = sorted(
+            (got_key(key), held, waiting) for key, held, waiting in await self._rows("key_counts", None)
+        )
+        return [
+            KeyInUse(key, book.number(Key.of(key)), held, waiting, _computed_at(book, key))
+            for key, held, waiting in counts
+            if Key.of(key).name == name
+        ]
+
+    async def queues(self) -> list[QueueStatus]:
+        """Every queue with unfinished jobs, or paused."""
+        counts: defaultdict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for queue, state, number in await self._rows("queues"):
+            counts[got(queue)][state] += number
+        return [
+            QueueStatus(
+                name, bool(n["paused"]), *(n[s] for s in ("scheduled", "ready", "waiting", "running"))
+            )
+            for name, n in sorted(counts.items())
+        ]
+
+    async def workers(self) -> list[WorkerStatus]:
+        """The registered workers."""
+        return sorted(map(_worker, await self._rows("workers")), key=lambda status: status.worker.id)
+
+    # ── explanations ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def explain(self, id: str, now: int | None) -> Facts | None:
+        """Why a job is where it is."""
+        rows = await self._rows("get", [put(id)])
+        if not rows:
+            return None
+        shown, seq, units = job(rows[0]), rows[0]["seq"], rows[0]["units"]
+        book, at = await self.book(now)
+        key = shown.waiting_on
+        stored = key and put_key(key)
+        ((holders, before, full_at, starts, paused, offered),) = await self._rows(
+            "facts", stored, put(shown.queue), shown.priority, shown.due, seq
+        )
+        live = [status.worker for status in await self.workers() if status.lease_until > at]
+        serving = [worker for worker in live if worker.queues is None or shown.queue in worker.queues]
+        return Facts(
+            job=shown,
+            limit=None if key is None else await self._status(book, key),
+            holders=() if key is None else tuple(map(_holder, _decode(holders))),
+            offered=offered,
+            place=None if key is None else before + 1,
+            earliest=None if key is None else _earliest(book, key, units, full_at, _decode(starts), at),
+            paused=paused,
+            serving=len(serving),
+            knowing=sum(shown.task in worker.tasks for worker in serving),
+            now=at,
+        )
+
+    async def _status(self, book: RuleBook, key: str) -> LimitStatus:
+        counts = await self._rows("key_counts", [put_key(key)])
+        held, waiting = (counts[0][1], counts[0][2]) if counts else (0, 0)
+        return key_status(book, Key.of(key), held, waiting)
+
+    async def snapshot(self, now: int | None) -> Snapshot:
+        """Everything that admission depends on, in one transaction that sees one instant."""
+        async with self.connection.transaction(isolation="repeatable_read", readonly=True):
+            book, at = await self.book(now)
+            ((jobs, holders, timers, workers, meters, starts),) = await self._rows("snapshot")
+        held: defaultdict[str, dict[str, bool]] = defaultdict(dict)
+        for key, id, reserved in _decode(holders):
+            held[got_key(key)][got(id) if id is not None else "?"] = reserved
+        views = tuple(_view(book, row) for row in _decode(jobs))
+        waited = {view.waiting_on for view in views if view.waiting_on is not None}
+        keys = {*held, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
+        spent = Meters(
+            {got_key(k): v for k, v in _decode(meters)}, [(got_key(k), *v) for k, *v in _decode(starts)]
+        )
+        return Snapshot(
+            jobs=views,
+            holders=dict(held),
+            free={key: _free(book, key, len(held.get(key, ())), spent, at) for key in keys},
+            timers={got_key(key): time for key, time in _decode(timers)},
+            workers=frozenset(got(id) for id in _decode(workers)),
+            now=at,
+            most={
+                key: rule.most
+                for key in waited
+                if isinstance(rule := book.rule(key), Pace) and rule.limit is not None
+            },
+        )
+
+
+class Meters:
+    """What was spent of rate keys."""
+
+    def __init__(self, full_at: dict[str, int], starts: Sequence[tuple[Any, ...]]) -> None:
+        self.full_at = full_at
+        self.starts: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for key, at, units in starts:
+            self.starts[key].append((at, units))
+
+    def of(self, key: str, pace: Pace, now: int) -> Meter:
+        """The meter of one key."""
+        if pace.exact:
+            return Window(deque(start for start in self.starts.get(key, ()) if start[0] > now - pace.period))
+        return Bucket(self.full_at.get(key, 0))
+
+
+def _free(book: RuleBook, key: str, held: int, spent: Meters, now: int) -> int | None:
+    rule = book.rule(key)
+    if isinstance(rule, Cap):
+        return None if rule.max is None else rule.max - held
+    if rule.limit is None:
+        return None
+    return spent.of(key, rule, now).free(rule, now) if rule.limit else 0
+
+
+def _earliest(book: RuleBook, key: str, units: int, full_at: int | None, starts: Any, now: int) -> int | None:
+    rule = book.rule(key)
+    if not isinstance(rule, Pace) or not rule.limit:
+        return None
+    spent = Meters({key: full_at or 0}, [(key, at, number) for at, number in starts])
+    return spent.of(key, rule, now).when(rule, units, now)
+
+
+def _book(limits: str, overrides: str, computed: str) -> RuleBook:
+    book = RuleBook()
+    for name, *rest in _decode(limits):
+        book.limits[got(name)] = Limit(got(name), *rest)
+    for row in _decode(overrides):
+        name, max, value, tenant, by, at, why, until = row
+        scope = (got(name), got_if(value), got_if(tenant))
+        book.overrides[scope] = Override(scope[0], max, scope[1], scope[2], got(by), at, got(why), until)
+    for key, max, at in _decode(computed):
+        book.computed[got_key(key)] = (max, at)
+    return book
+
+
+def _computed_at(book: RuleBook, key: str) -> int | None:
+    computed = book.computed.get(key)
+    return computed[1] if computed else None
+
+
+def _worker(row: Any) -> WorkerStatus:
+    id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until, running = row
+    served = None if queues is None else tuple(map(got, queues))
+    worker = Worker(got(id), frozenset(map(got, tasks)), served, lease, got(host), pid, concurrency)
+    return WorkerStatus(worker, registered_at, lease_until, running)
+
+
+def _holder(row: Any) -> Holder:
+    id, task, worker, since, reserved = row
+    return Holder(got(id), got(task), got_if(worker), since, reserved)
+
+
+def _view(book: RuleBook, row: Any) -> JobView:
+    (
+        id, state, queue, task, priority, seq, due, keys, units, waiting_on, offered_by, refusals, worker,
+        attempt, tries, set_aside,
+    ) = row  # fmt: skip
+    return JobView(
+        id=got(id), state=STATES[state], queue=got(queue), task=got(task), order=(priority, seq), due=due,
+        uses=book.uses(got(task), got(queue), uses(keys, units)), waiting_on=waiting_on and got_key(waiting_on),
+        offered_by=offered_by and got_key(offered_by), refusals=refusals, worker=got_if(worker), attempt=attempt,
+        tries=tries, set_aside=set_aside,
+    )  # fmt: skip
+
+
+def _filter(wanted: Filter) -> tuple[Any, ...]:
+    return (
+        None if wanted.states is None else [str(state) for state in wanted.states],
+        put_if(wanted.queue),
+        put_if(wanted.task),
+        put_if(wanted.tenant),
+        None if wanted.waiting_on is None else put_key(wanted.waiting_on),
+        None if wanted.ids is None else put_all(wanted.ids),
+        put_if(wanted.unique),
+    )

@@ -1,0 +1,196 @@
+"""Rows of the jobs table as records, and records as the arrays that the functions take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from headgate.engine.contract import (
+    Attempt,
+    Failed,
+    Limit,
+    Progress,
+    Released,
+    Report,
+    Snoozed,
+    Stopped,
+    Succeeded,
+)
+from headgate.engine.postgres.wire import got, got_if, got_key, put, put_error, put_if, put_key
+from headgate.job import Job, JobState, NewJob, PastAttempt
+from headgate.keys import Key, Use
+from headgate.retry import RetryPolicy
+
+_encode = msgspec.json.Encoder().encode
+_read_retry: Callable[[str], RetryPolicy] = lru_cache(1000)(msgspec.json.Decoder(RetryPolicy).decode)
+_read_history = msgspec.json.Decoder(tuple[PastAttempt, ...]).decode
+STATES = {state.value: state for state in JobState}
+
+
+def to_json(value: Any) -> str:
+    """JSON as the driver wants it."""
+    return _encode(value).decode()
+
+
+write_retry: Callable[[RetryPolicy], str] = lru_cache(1000)(to_json)
+
+
+def uses(keys: Sequence[str] | None, units: Sequence[int] | None) -> tuple[Use, ...]:
+    """A job's needs."""
+    return tuple(Use(got_key(key), each) for key, each in zip(keys or (), units or (), strict=True))
+
+
+def history(text: str | None) -> tuple[PastAttempt, ...]:
+    """Ended attempts."""
+    if text is None:
+        return ()
+    return tuple(
+        msgspec.structs.replace(past, worker=got(past.worker), error=got_if(past.error))
+        for past in _read_history(text)
+    )
+
+
+def job(row: Sequence[Any]) -> Job:
+    """A row of get.sql or find.sql."""
+    (
+        _, id, task, queue, tenant, priority, due, state, enqueued_at, args, keys, units, retry, timeout, unique,
+        metadata, retention, waiting_on, _, attempt, tries, worker, started_at, ended_at, _, cancel_requested,
+        error, result, progress, past,
+    ) = row  # fmt: skip
+    return Job(
+        id=got(id), task=got(task), queue=got(queue), args=got(args), tenant=got(tenant), priority=priority,
+        state=STATES[state], due=due, enqueued_at=enqueued_at, uses=uses(keys, units), retry=_read_retry(retry),
+        timeout=timeout, unique=got_if(unique), metadata=got_if(metadata), retention=retention,
+        waiting_on=waiting_on and got_key(waiting_on), attempt=attempt, tries=tries, worker=got_if(worker),
+        started_at=started_at, ended_at=ended_at, cancel_requested=cancel_requested, error=got_if(error),
+        result=got_if(result), progress=got_if(progress), history=history(past),
+    )  # fmt: skip
+
+
+def attempts(row: Any) -> tuple[Attempt, ...]:
+    """What an exchange claimed."""
+    if row["ids"] is None:
+        return ()
+    columns = (
+        row[name]
+        for name in (
+            "ids", "numbers", "tasks", "queues", "args", "tenants", "priorities", "tries", "retries", "timeouts",
+            "metadatas", "enqueued", "progresses",
+        )
+    )  # fmt: skip
+    now = row["at"]
+    return tuple(
+        Attempt(
+            got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, _read_retry(retry),
+            timeout, got_if(metadata), enqueued, now, got_if(progress),
+        )
+        for id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued,
+        progress in zip(
+            *columns, strict=True
+        )
+    )  # fmt: skip
+
+
+def enqueued(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
+    """The arrays that `_enqueue` takes: one per column, then the needs of all jobs, then the limits they name."""
+    use_jobs: list[int] = []
+    use_keys: list[str] = []
+    use_units: list[int] = []
+    for number, each in enumerate(jobs, 1):
+        for use in each.uses:
+            use_jobs.append(number)
+            use_keys.append(put_key(use.key))
+            use_units.append(use.units)
+    named = {(key.name, key.rate): None for key in map(Key.of, dict.fromkeys(use_keys))}
+    return (
+        [put(each.id) for each in jobs],
+        [put(each.task) for each in jobs],
+        [put(each.queue) for each in jobs],
+        [put(each.args) for each in jobs],
+        [put(each.tenant) for each in jobs],
+        [each.priority for each in jobs],
+        [each.delay for each in jobs],
+        [each.at for each in jobs],
+        [write_retry(each.retry) for each in jobs],
+        [each.timeout for each in jobs],
+        [put_if(each.unique) for each in jobs],
+        [each.on_conflict for each in jobs],
+        [put_if(each.metadata) for each in jobs],
+        [each.retention for each in jobs],
+        use_jobs,
+        use_keys,
+        use_units,
+        [name for name, _ in named],
+        [rate for _, rate in named],
+    )
+
+
+def declared(limits: Sequence[Limit]) -> str | None:
+    """Limits as JSON; None where there are none."""
+    if not limits:
+        return None
+    return to_json([msgspec.structs.replace(limit, name=put(limit.name)) for limit in limits])
+
+
+class Reports:
+    """What a worker reports, as arrays with at most one outcome per attempt; a second one is refused here."""
+
+    def __init__(self, reports: Sequence[Report]) -> None:
+        self.reports = reports
+        self.sent: list[Report] = []
+        self._place: list[int | None] = []
+        outcomes: set[tuple[str, int]] = set()
+        progress: dict[tuple[str, int], int] = {}
+        for report in reports:
+            attempt = (report.job, report.attempt)
+            if attempt in outcomes:
+                self._place.append(None)
+            elif isinstance(report, Progress) and attempt in progress:
+                self.sent[progress[attempt]] = report
+                self._place.append(progress[attempt])
+            else:
+                self._place.append(len(self.sent))
+                if isinstance(report, Progress):
+                    progress[attempt] = len(self.sent)
+                else:
+                    outcomes.add(attempt)
+                self.sent.append(report)
+
+    def arrays(self) -> tuple[list[Any], ...]:
+        """Ids, attempts, kinds, texts, times."""
+        said = [_said(report) for report in self.sent]
+        return (
+            [put(report.job) for report in self.sent],
+            [report.attempt for report in self.sent],
+            [kind for kind, _, _ in said],
+            [text for _, text, _ in said],
+            [time for _, _, time in said],
+        )
+
+    def refused(self, places: Sequence[int] | None) -> tuple[tuple[str, int], ...]:
+        """The reports that the fence refused, in their order."""
+        wrong = {place - 1 for place in places or ()}
+        return tuple(
+            (report.job, report.attempt)
+            for report, place in zip(self.reports, self._place, strict=True)
+            if place is None or place in wrong
+        )
+
+
+def _said(report: Report) -> tuple[str, str | None, int | None]:
+    match report:
+        case Succeeded():
+            return "s", put(report.result), None
+        case Failed():
+            return "f", put_error(report.error), report.retry_in
+        case Snoozed():
+            return "z", None, report.delay
+        case Stopped():
+            return "c", put_error(report.error), None
+        case Released():
+            return "r", None, None
+        case Progress():
+            return "p", put(report.value), None

@@ -1,0 +1,58 @@
+"""The .sql files, made to fit a schema. They are written for the schema `headgate`; any other name takes its place."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from functools import cache
+from importlib import resources
+
+from headgate.errors import ConfigError
+
+PACKAGE = "headgate.engine.postgres"
+MOST_BYTES = 63
+_SCHEMA = re.compile(r"\bheadgate\.(?=[a-z_])")
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it, whatever characters it has."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def check_schema(name: str) -> str:
+    """PostgreSQL would cut a longer name off without a word."""
+    if not name or "\0" in name or len(name.encode()) > MOST_BYTES:
+        raise ConfigError(f"schema name {name!r}: 1 to {MOST_BYTES} bytes are needed")
+    if "$$" in name:
+        raise ConfigError(f"schema name {name!r}: two dollar signs cannot be used")
+    if name.startswith("pg_"):
+        raise ConfigError(f"schema name {name!r}: names that begin with pg_ belong to PostgreSQL")
+    return name
+
+
+def channel(schema: str) -> str:
+    """Where a schema's processes are notified."""
+    return f"headgate_{lock_number(schema)}"
+
+
+def lock_number(schema: str) -> int:
+    """Tells the advisory locks of schemas apart."""
+    return zlib.crc32(schema.encode()) & 0x7FFFFFFF
+
+
+def for_schema(text: str, schema: str) -> str:
+    """A script for a schema."""
+    text = text.replace("{lock}", str(lock_number(schema))).replace("{channel}", f"'{channel(schema)}'")
+    text = re.sub(r"'headgate\.arrivals'", lambda _: _literal(quoted(schema) + ".arrivals"), text)
+    return _SCHEMA.sub(lambda _: quoted(schema) + ".", text)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+@cache
+def scripts(folder: str) -> tuple[tuple[str, str], ...]:
+    """The files of a folder, name and text, in order."""
+    files = sorted((resources.files(PACKAGE) / folder).iterdir(), key=lambda file: file.name)
+    return tuple((file.name, file.read_text("utf-8")) for file in files if file.name.endswith(".sql"))

@@ -1,0 +1,10 @@
+-- Everything that admission depends on, at one instant.
+SELECT (SELECT coalesce(json_agg(json_build_array(id, state, queue, task, priority, seq, due, use_keys, use_units, waiting_on, offered_by,
+                                                  refusals, worker, attempt, tries, set_aside) ORDER BY seq), '[]')
+        FROM headgate.jobs WHERE state IN ('scheduled', 'ready', 'waiting', 'running')),
+       (SELECT coalesce(json_agg(json_build_array(h.key, j.id, h.reserved)), '[]')
+        FROM headgate.holders h LEFT JOIN headgate.jobs j ON j.seq = h.job),
+       (SELECT coalesce(json_agg(json_build_array(key, at)), '[]') FROM headgate.timers),
+       (SELECT coalesce(json_agg(id), '[]') FROM headgate.workers),
+       (SELECT coalesce(json_agg(json_build_array(key, full_at)), '[]') FROM headgate.meters),
+       (SELECT coalesce(json_agg(json_build_array(key, at, units) ORDER BY at), '[]') FROM headgate.starts);

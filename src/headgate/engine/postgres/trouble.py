@@ -1,0 +1,58 @@
+"""What the driver and the server complain about, as Headgate's errors with a remedy. The only place that knows both."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
+
+SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
+    "28P01": (ConfigError, "the password is wrong; check the user and password in the URL"),
+    "28000": (ConfigError, "the server does not let this user in; check the user in the URL and pg_hba.conf"),
+    "3D000": (ConfigError, "there is no such database; create it, or correct the name in the URL"),
+    "42501": (ConfigError, "the user lacks the rights; grant them, or run `headgate migrate` as the owner"),
+    "25006": (EngineUnavailable, "the server is read-only (a standby?); point the URL at the primary"),
+    "57P03": (EngineUnavailable, "the server is starting up or shutting down"),
+    "57P01": (EngineUnavailable, "the server ended the connection: it is being restarted"),
+    "57P02": (EngineUnavailable, "the server ended the connection after a crash"),
+    "57P05": (EngineUnavailable, "the server ended the connection because it was idle"),
+    "53300": (EngineUnavailable, "too many connections; raise max_connections, or use a pooler"),
+    "53100": (EngineUnavailable, "the server's disk is full; nothing was stored"),
+    "53200": (EngineUnavailable, "the server is out of memory; nothing was stored"),
+    "57014": (EngineUnavailable, "the statement took longer than statement_timeout allows"),
+    "55P03": (EngineUnavailable, "a lock was not to be had within lock_timeout; is a transaction stuck?"),
+    "40P01": (EngineUnavailable, "the server broke a deadlock by ending this statement"),
+    "40001": (EngineUnavailable, "the transaction could not be serialized; Headgate needs READ COMMITTED"),
+    "3F000": (SchemaMismatch, "the schema is missing; run `headgate migrate`"),
+    "42P01": (SchemaMismatch, "a table is missing; run `headgate migrate`"),
+    "42883": (SchemaMismatch, "a function is missing; run `headgate migrate`"),
+    "42703": (SchemaMismatch, "a column is missing; run `headgate migrate`"),
+}
+
+
+@contextmanager
+def translated(where: str) -> Generator[None]:
+    """The driver's errors as Headgate's. `where` is the store's URL without its password."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        raise _known(where, error) from error
+    except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        raise EngineUnavailable(f"{where}: the connection was lost ({error})") from error
+    except TimeoutError as error:
+        raise EngineUnavailable(f"{where}: the server did not answer in time") from error
+    except OSError as error:
+        raise EngineUnavailable(f"{where}: the server cannot be reached ({error})") from error
+
+
+def _known(where: str, error: asyncpg.PostgresError) -> HeadgateError:
+    code: str = getattr(error, "sqlstate", None) or ""
+    if code in SQLSTATES:
+        kind, remedy = SQLSTATES[code]
+        return kind(f"{where}: {remedy} ({error})")
+    if code.startswith(("08", "53", "57", "58", "XX")):
+        return EngineUnavailable(f"{where}: {error} ({code})")
+    return EngineError(f"{where}: {type(error).__name__}: {error} ({code})")

@@ -1,0 +1,216 @@
+"""Waking those who sleep: at once within the process, by LISTEN across processes.
+
+One thread per process holds one connection that listens, as long as somebody watches. It tells the store that it does
+(`listeners`), so that nobody is notified in vain: NOTIFY takes a lock of the whole cluster at commit. Wherever a wake
+could have been missed (a new watcher, a lost connection, a pooler that swallows notifications), everybody is woken once
+or polled: spurious wakes are allowed, missing ones are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headgate.clock import SECOND, now_us
+from headgate.engine.contract import Wake
+from headgate.engine.postgres.lanes import Connection, Lanes
+from headgate.engine.postgres.scripts import channel, quoted
+from headgate.engine.postgres.trouble import translated
+from headgate.errors import HeadgateError
+
+log = logging.getLogger("headgate.postgres")
+
+REFRESH = 20.0
+LIVES = 60
+"""Seconds until a listener that was not heard of is forgotten."""
+POLL = 0.25
+"""Seconds between wakes where notifications do not come through."""
+LONGEST_WAIT = 5.0
+ECHO_TIMEOUT = 2.0
+
+
+class Watchers:
+    """Who is to be woken in this process, and the thread that listens for them."""
+
+    def __init__(self, lanes: Lanes, schema: str) -> None:
+        self.id = secrets.token_hex(8)
+        self._lanes = lanes
+        self._schema = schema
+        self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
+        self._on_ended: dict[int, Wake] = {}
+        self._count = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed: asyncio.Event | None = None
+        self._stopping = False
+
+    @property
+    def sole(self) -> bool:
+        """Whether all waking for work concerns one worker, which then needs none while it is full."""
+        return len(self._on_work) == 1
+
+    def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
+        """Wake for jobs."""
+        return self._add(self._on_work, (wake, queues))
+
+    def on_ended(self, wake: Wake) -> Callable[[], None]:
+        """Wake for ended jobs."""
+        return self._add(self._on_ended, wake)
+
+    def signal(self, *, work: bool, ended: bool) -> None:
+        """Something happened that this process knows of."""
+        if work:
+            for wake, _ in list(self._on_work.values()):
+                wake()
+        if ended:
+            for wake in list(self._on_ended.values()):
+                wake()
+
+    def stop(self) -> None:
+        """End the thread."""
+        with self._lock:
+            self._stopping = True
+            thread = self._thread
+            self._ring()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(10)
+
+    def _add(self, table: dict[int, Any], entry: Any) -> Callable[[], None]:
+        with self._lock:
+            self._count += 1
+            number = self._count
+            table[number] = entry
+            if self._thread is None and not self._stopping:
+                self._thread = threading.Thread(
+                    target=self._run, name="headgate-postgres-listen", daemon=True
+                )
+                self._thread.start()
+            self._ring()
+
+        def end() -> None:
+            with self._lock:
+                if table.pop(number, None) is not None:
+                    self._ring()
+
+        return end
+
+    def _ring(self) -> None:
+        """The thread looks again at who watches; called under the lock."""
+        if self._loop is not None and self._changed is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        asyncio.run(self._listen_for_ever())
+
+    async def _listen_for_ever(self) -> None:
+        with self._lock:
+            self._loop, self._changed = asyncio.get_running_loop(), asyncio.Event()
+        wait, down = 0.1, False
+        while not self._stopping:
+            try:
+                connection = await self._lanes.connect()
+                if down:
+                    log.info("listening for notifications again")
+                wait, down = 0.1, False
+                await self._listen(connection)
+            except HeadgateError as error:
+                if not down:
+                    log.warning("cannot listen for notifications, polling meanwhile: %s", error)
+                down = True
+            self.signal(work=True, ended=True)
+            if not self._stopping:
+                await self._rest(wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait for the server to come back; whoever sleeps looks for himself meanwhile."""
+        assert self._changed is not None
+        end = asyncio.get_running_loop().time() + seconds
+        while not self._stopping and (left := end - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(left, POLL))
+            self.signal(work=True, ended=True)
+
+    async def _listen(self, connection: Connection) -> None:
+        """Listen on one connection until it is lost or nobody needs it."""
+        assert self._changed is not None
+        lost = asyncio.Event()
+        heard = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def on_notify(_: object, __: int, ___: str, payload: str) -> None:
+            if payload == "?" + self.id:
+                heard.set()
+            elif payload[1:] != self.id:
+                self.signal(work=payload[:1] == "w", ended=payload[:1] == "e")
+
+        def on_lost(_: object) -> None:
+            loop.call_soon(lost.set)
+            loop.call_soon(self._changed.set)  # pyright: ignore[reportOptionalMemberAccess]
+
+        try:
+            with translated(self._lanes.where):
+                connection.add_termination_listener(on_lost)
+                await connection.add_listener(channel(self._schema), on_notify)
+                await self._register(connection)
+                self.signal(work=True, ended=True)
+                through = await self._comes_through(heard)
+                while not self._stopping and not lost.is_set():
+                    self._changed.clear()
+                    await self._register(connection)
+                    await self._sleep(REFRESH if through else POLL)
+                    if not through:
+                        self.signal(work=True, ended=True)
+                if not lost.is_set():
+                    await connection.execute(
+                        f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id
+                    )
+        finally:
+            connection.terminate()
+            await asyncio.sleep(0)
+
+    async def _comes_through(self, heard: asyncio.Event) -> bool:
+        """A notification sent through another connection must arrive here; behind a pooler it does not."""
+        other = await self._lanes.connect()
+        try:
+            await other.execute("SELECT pg_notify($1, $2)", channel(self._schema), "?" + self.id)
+        finally:
+            await other.close()
+        try:
+            await asyncio.wait_for(heard.wait(), ECHO_TIMEOUT)
+        except TimeoutError:
+            log.warning(
+                "notifications do not come through (a pooler in transaction mode?); asking every %s s instead",
+                POLL,
+            )
+            return False
+        return True
+
+    async def _sleep(self, seconds: float) -> None:
+        assert self._changed is not None
+        try:
+            await asyncio.wait_for(self._changed.wait(), seconds)
+        except TimeoutError:
+            return
+
+    async def _register(self, connection: Connection) -> None:
+        """Tell the store what this process wants to hear; whether its worker is full stays as the worker said."""
+        work = True if self._on_work else None
+        await connection.execute(
+            f"""
+            INSERT INTO {quoted(self._schema)}.listeners AS l (id, work, ended, until) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (id) DO UPDATE SET ended = excluded.ended, until = excluded.until,
+                work = CASE WHEN excluded.work IS NULL OR l.work IS NULL OR NOT $5 THEN excluded.work ELSE l.work END
+            """,
+            self.id,
+            work,
+            bool(self._on_ended),
+            now_us() + LIVES * SECOND,
+            self.sole,
+        )

@@ -1,0 +1,62 @@
+"""Texts on their way to PostgreSQL and back. It stores every character but NUL, which travels as an escape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headgate.keys import Key
+
+ESCAPE = "\x1b"
+
+
+def put(text: str) -> str:
+    """A text as it is stored."""
+    if "\0" not in text and ESCAPE not in text:
+        return text
+    return text.replace(ESCAPE, ESCAPE + "1").replace("\0", ESCAPE + "0")
+
+
+def got(text: str) -> str:
+    """A stored text as it was."""
+    return text if ESCAPE not in text else text.replace(ESCAPE + "0", "\0").replace(ESCAPE + "1", ESCAPE)
+
+
+def put_if(text: str | None) -> str | None:
+    """One that may be missing."""
+    return None if text is None else put(text)
+
+
+def got_if(text: str | None) -> str | None:
+    """One that may be missing."""
+    return None if text is None else got(text)
+
+
+def put_all(texts: Iterable[str]) -> list[str]:
+    """Several."""
+    return [put(text) for text in texts]
+
+
+def got_all(texts: Sequence[str] | None) -> list[str]:
+    """Several, or none."""
+    return [] if texts is None else [got(text) for text in texts]
+
+
+def put_error(text: str | None) -> str | None:
+    """Error texts may hold anything, also what is not Unicode."""
+    return None if text is None else put(text.encode(errors="backslashreplace").decode())
+
+
+def put_key(ident: str) -> str:
+    """A key's ident: the length of the tenant stands in it, so that its parts are escaped one by one."""
+    if "\0" not in ident and ESCAPE not in ident:
+        return ident
+    key = Key.of(ident)
+    return Key(put(key.name), put_if(key.value), put(key.tenant), key.rate).ident
+
+
+def got_key(ident: str) -> str:
+    """The ident as it was."""
+    if ESCAPE not in ident:
+        return ident
+    key = Key.of(ident)
+    return Key(got(key.name), got_if(key.value), got(key.tenant), key.rate).ident

