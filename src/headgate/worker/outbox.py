@@ -54,9 +54,9 @@ class Outbox:
         else:
             self._loop.call_soon_threadsafe(self._announce)
 
-    def take(self) -> list[Report]:
-        """Everything there is; progress first, since an outcome ends the attempt that it speaks of."""
-        outcomes, self._outcomes = self._outcomes, []
+    def take(self, most: int | None = None) -> list[Report]:
+        """What there is, up to `most` outcomes; progress first, since an outcome ends the attempt that it speaks of."""
+        outcomes, self._outcomes = self._outcomes[:most], [] if most is None else self._outcomes[most:]
         if not self._progress:
             return list[Report](outcomes)
         progress, self._progress = self._progress, {}
