@@ -326,3 +326,13 @@ async def test_a_worker_that_registers_again_under_its_id_loses_what_it_ran(worl
     await world.worker("w")
     assert (await world.get("j1")).history[-1].outcome == "lost"
     assert await world.claim() == ["j2"]
+
+
+async def test_a_success_from_before_a_worker_registered_again_is_refused(world: World) -> None:
+    await world.fill(1)
+    assert await world.claim() == ["j1"]
+    await world.worker("w")
+    before = await world.get("j1")
+    answer = await world.exchange(Succeeded("j1", 1))
+    assert answer.refused == (("j1", 1),)
+    assert await world.get("j1") == before
