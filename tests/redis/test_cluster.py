@@ -74,9 +74,6 @@ class Work:
                 self.failures += 1
                 await asyncio.sleep(0.05)
                 continue
-            for report in done:
-                self.now_running[report.job] -= 1
-            done = []
             for attempt in answer.attempts:
                 self.runs[attempt.job] = self.runs.get(attempt.job, 0) + 1
                 self.now_running[attempt.job] = self.now_running.get(attempt.job, 0) + 1
@@ -84,6 +81,8 @@ class Work:
                 at_once = sum(n for id, n in self.now_running.items() if int(id[1:]) % 20 == int(tenant[6:]))
                 self.worst = max(self.worst, at_once)
             await asyncio.sleep(0.01)
+            for attempt in answer.attempts:  # over before it is told: another worker may start the next meanwhile
+                self.now_running[attempt.job] -= 1
             done = [Succeeded(attempt.job, attempt.number) for attempt in answer.attempts]
 
 
