@@ -12,7 +12,7 @@ import pytest
 from headgate.engine.sqlite import statements
 from headgate.engine.sqlite.connection import Connection, connect
 from headgate.engine.sqlite.migrate import migrate
-from headgate.engine.sqlite.statements import names, sql
+from headgate.engine.sqlite.statements import listed, names, sql
 
 FOR_PEOPLE = {
     "adopt": "a new cap on a task or queue counts everything that runs",
@@ -57,7 +57,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 
 def plan(connection: Connection, name: str) -> list[str]:
     """The steps of a statement's plan."""
-    text = f"EXPLAIN QUERY PLAN {sql(name)}"
+    text = f"EXPLAIN QUERY PLAN {listed(name, 3)}"
     numbered = [int(number) for number in re.findall(r"\?(\d+)", text)]
     count = max(numbered) if numbered else text.count("?")
     return [row[3] for row in connection.execute(text, (None,) * count)]

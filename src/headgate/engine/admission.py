@@ -220,10 +220,10 @@ class Admission(Generic[J]):
     def claim(self, job: J) -> bool:
         """Start the job if all of its keys admit it now; else park it on the first that does not."""
         uses = self.ledger.uses(job)
-        refused = next((use for use in uses if not self._admits(job, use)), None)
-        if refused is not None:
-            self._refuse(job, refused, uses)
-            return False
+        for use in uses:
+            if not self._admits(job, use):
+                self._refuse(job, use, uses)
+                return False
         for use in uses:
             self._take(job, use)
         self._use_offer(job.offered_by)
@@ -246,12 +246,10 @@ class Admission(Generic[J]):
     def _use_offer(self, key: str | None) -> None:
         """An offer that was used leaves room as it was, so waiters need no look: unless they were offered in slices,
         or a rate's timer waited for this offer to be used."""
-        if key is not None and (is_rate(key) or self._is_sliced(key)):
-            self.touch(key)
-
-    def _is_sliced(self, key: str) -> bool:
-        rule = self.ledger.rule(key)
-        return isinstance(rule, Cap) and (rule.max is None or rule.max > OFFER_MOST)
+        if key is not None:
+            rule = self.ledger.rule(key)
+            if isinstance(rule, Pace) or rule.max is None or rule.max > OFFER_MOST:
+                self.touched[key] = None
 
     def _refuse(self, job: J, refused: Use, uses: Sequence[Use]) -> None:
         passed_over = job.refusals is not None and job.offered_by not in (None, refused.key)
@@ -277,10 +275,10 @@ class Admission(Generic[J]):
 
     def give_back(self, jobs: Sequence[J]) -> None:
         """Let go of all that jobs hold, were promised, or stand in line for. Called before their states change."""
-        for key in self.ledger.drop(jobs):
-            self.touch(key)
+        self.touched.update(dict.fromkeys(self.ledger.drop(jobs)))
         for job in jobs:
-            self.touch(job.offered_by)
+            if job.offered_by is not None:
+                self.touch(job.offered_by)
             if job.waiting_on is not None:
                 self._touch_rate(job.waiting_on)
 

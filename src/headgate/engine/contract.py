@@ -368,6 +368,9 @@ Wake = Callable[[], None]
 class Engine(ABC):
     """A store with the atomic steps of Headgate. Opened once, used from any event loop and thread, closed once."""
 
+    cheap_steps = False
+    """Whether a step costs little beyond its jobs: no network, no disk to wait for. Workers then make more of them."""
+
     @abstractmethod
     async def open(self) -> None:
         """Connect, check that the store is one of ours and of a version we know, create it if it is empty."""

@@ -33,8 +33,9 @@ log = logging.getLogger("headgate.worker")
 POLL = 1.0
 """Seconds between polls of an idle worker; in practice they find nothing."""
 HANDFUL = 16
-"""Outcomes per exchange while other attempts run. Those whose slots come back first start first, instead of waiting
-until the last of a large batch is settled; the event loop starts them while the next exchange is under way."""
+"""Outcomes per exchange while other attempts run, or always where steps are cheap. Those whose slots come back first
+start first, instead of waiting until the last of a large batch is settled; the event loop starts them while the next
+exchange is under way."""
 FULL_PAUSE = 0.25
 """Seconds between exchanges that a worker without free capacity makes because it was rung: it may be a cancel."""
 
@@ -126,7 +127,7 @@ class ExchangeLoop:
 
     async def _exchange(self) -> None:
         id, want = self._lease.id, self._want()
-        reports = self._outbox.take(HANDFUL if self._runner.running else None)
+        reports = self._outbox.take(HANDFUL if self._engine.cheap_steps or self._runner.running else None)
         self._rung = False
         answer = await self._send(id, reports, want)
         self._works()

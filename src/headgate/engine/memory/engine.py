@@ -50,6 +50,8 @@ VERSION = 1
 class MemoryEngine(Engine):
     """Jobs in this process's memory. `clock` gives the store's now in microseconds."""
 
+    cheap_steps = True
+
     def __init__(self, settings: Settings | None = None, clock: Callable[[], int] | None = None) -> None:
         self.settings = settings or Settings()
         self._clock = clock or now_us

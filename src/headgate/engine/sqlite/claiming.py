@@ -28,12 +28,13 @@ class ReadyJobs:
 
     def _all(self, most: int) -> list[Candidate]:
         aside = self._aside()
-        names = self._filled() | {queue for queue, _ in aside}
+        offered = {queue for queue, _ in self.step.ledger.offered_now()}
+        names = {*self._filled(), *offered, *(queue for queue, _ in aside)}
         return self._first(sorted(names - self.turn.paused), aside, most)
 
-    def _filled(self) -> set[str]:
-        """The queues that may have ready jobs: had some when the turn began, or got some since."""
-        return {*self.turn.ready, *self.step.ledger.readied.values()}
+    def _filled(self) -> frozenset[str]:
+        """The queues that may have ready jobs in the file: had some when the turn began, or got some since."""
+        return self.turn.ready | self.step.ledger.filled
 
     def _in_order(self, queues: Sequence[str], most: int) -> list[Candidate]:
         found: list[Candidate] = []
@@ -53,6 +54,7 @@ class ReadyJobs:
         lines += [
             sorted(offers, key=_order) for queue, offers in self.step.ledger.offered_now() if queue in queues
         ]
+        lines = [line for line in lines if line]
         return lines[0][:most] if len(lines) == 1 else list(islice(merge(*lines, key=_order), most))
 
     def _read(self, statement: str, *bindings: object) -> list[Candidate]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 import apsw
@@ -20,7 +19,6 @@ Synchronous = Literal["NORMAL", "FULL"]
 SAFE_VERSION = (3, 51, 3)
 """Before this SQLite could corrupt a file in WAL mode when several processes write (the WAL-reset bug)."""
 
-CHECKPOINT_PAGES = 4000
 CACHE_STATEMENTS = 200
 
 
@@ -46,6 +44,8 @@ class Connection(Protocol):
     def total_changes(self) -> int: ...
     def last_insert_rowid(self) -> int: ...
     def pragma(self, name: str) -> Any: ...
+    def set_wal_hook(self, callable: Callable[[Any, str, int], int] | None) -> None: ...
+    def wal_checkpoint(self) -> tuple[int, int]: ...
     def close(self) -> None: ...
 
 
@@ -70,7 +70,6 @@ def connect(path: str, synchronous: Synchronous, busy_timeout: int) -> Connectio
     opened.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection = cast(Connection, opened)
     connection.execute(f"PRAGMA synchronous = {synchronous}")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
 
@@ -112,34 +111,48 @@ def use_wal(connection: Connection, path: str, busy_timeout: int) -> None:
         raise EngineUnavailable(f"{path} cannot be used in WAL mode; is it on a network file system?")
 
 
-@contextmanager
-def translated(path: str) -> Generator[None]:
-    """SQLite's errors as Headgate's, with what to do about them."""
-    try:
-        yield
-    except HeadgateError:
-        raise
-    except apsw.BusyError as error:
-        raise EngineUnavailable(
-            f"{path} stayed locked by another process past the busy timeout; is one stuck in a transaction?"
-        ) from error
-    except apsw.FullError as error:
-        raise EngineUnavailable(f"the disk that holds {path} is full; nothing was stored") from error
-    except apsw.ReadOnlyError as error:
-        raise EngineUnavailable(f"{path} cannot be written: the file or its folder is read-only") from error
-    except apsw.CantOpenError as error:
-        raise EngineUnavailable(
-            f"{path} cannot be opened: does its folder exist, and may this process write there?"
-        ) from error
-    except apsw.NotADBError as error:
-        raise SchemaMismatch(f"{path} is not a SQLite database, so it is not a Headgate one") from error
-    except apsw.CorruptError as error:
-        raise EngineUnavailable(f"{path} is damaged ({error}); restore it from a backup") from error
-    except (
-        apsw.IOError,
-        apsw.ProtocolError,
-        apsw.PermissionsError,
-        apsw.AuthError,
-        apsw.NoMemError,
-    ) as error:
-        raise EngineUnavailable(f"{path}: {type(error).__name__}: {error}") from error
+class translated:
+    """`with translated(path):` SQLite's errors become Headgate's, with what to do about them."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, apsw.Error) and (better := translation(self.path, error)) is not None:
+            raise better from error
+
+
+def translation(path: str, error: apsw.Error) -> HeadgateError | None:
+    """What an error of SQLite means for whoever uses the file; None for one that would be a mistake of ours."""
+    match error:
+        case apsw.BusyError():
+            return EngineUnavailable(
+                f"{path} stayed locked by another process past the busy timeout; is one stuck in a transaction?"
+            )
+        case apsw.FullError():
+            return EngineUnavailable(f"the disk that holds {path} is full; nothing was stored")
+        case apsw.ReadOnlyError():
+            return EngineUnavailable(f"{path} cannot be written: the file or its folder is read-only")
+        case apsw.CantOpenError():
+            return EngineUnavailable(
+                f"{path} cannot be opened: does its folder exist, and may this process write there?"
+            )
+        case apsw.NotADBError():
+            return SchemaMismatch(f"{path} is not a SQLite database, so it is not a Headgate one")
+        case apsw.CorruptError():
+            return EngineUnavailable(f"{path} is damaged ({error}); restore it from a backup")
+        case (
+            apsw.IOError()
+            | apsw.ProtocolError()
+            | apsw.PermissionsError()
+            | apsw.AuthError()
+            | apsw.NoMemError()
+        ):
+            return EngineUnavailable(f"{path}: {type(error).__name__}: {error}")
+        case _:
+            return None

@@ -44,7 +44,7 @@ from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Claims, Step
 from headgate.engine.sqlite.sweeping import nothing_due, sweep
-from headgate.engine.sqlite.turn import begin_turn, end_turn, lapsed
+from headgate.engine.sqlite.turn import Opening, end_turn, lapsed
 from headgate.engine.stored import Stored
 from headgate.errors import ConfigError
 from headgate.job import ENDED, PENDING, Job, JobState, NewJob
@@ -69,6 +69,7 @@ class SqliteEngine(Engine):
         self.settings = settings or Settings()
         self._clock = clock or now_us
         self._synchronous: Synchronous = "FULL" if synchronous.upper() == "FULL" else "NORMAL"
+        self.cheap_steps = self._synchronous == "NORMAL"
         self._file: File | None = None
         self._opening = threading.Lock()
         self._claims: dict[str, Claims] = {}
@@ -198,8 +199,10 @@ class SqliteEngine(Engine):
         *,
         now: int | None = None,
     ) -> Exchanged:
+        opening = Opening(worker)
+
         def work(step: Step) -> Exchanged:
-            turn = begin_turn(step, worker)
+            turn = opening.turn(step.now)
             claims = self._claims.setdefault(worker, {})
             refused = step.report(worker, reports, claims)
             step.admission.offer()
@@ -210,12 +213,12 @@ class SqliteEngine(Engine):
             return _exchanged(step, worker, refused, more)
 
         def glance(step: Step) -> Exchanged | None:
-            turn = begin_turn(step, worker)
+            turn = opening.turn(step.now)
             if want > 0 and ReadyJobs(step, queues, turn)(1):
                 return None
             return _exchanged(step, worker, [], False)
 
-        return await self._write(work, now, None if reports else glance)
+        return await self._opened().write(work, now, None if reports else glance, opening)
 
     async def sweep(self, *, now: int | None = None) -> Swept:
         return await self._write(sweep, now, nothing_due)

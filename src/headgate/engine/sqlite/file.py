@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from headgate.engine.contract import Settings
+from headgate.engine.sqlite.checkpoints import Checkpoints
 from headgate.engine.sqlite.connection import Connection, Synchronous, check_library, connect
 from headgate.engine.sqlite.lane import Lane
 from headgate.engine.sqlite.migrate import migrate
-from headgate.engine.sqlite.rules import Rules
+from headgate.engine.sqlite.rules import Rules, rules_version
 from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.waking import Watchers
 
@@ -42,6 +43,7 @@ class File:
         )
         self.watchers.nudge = self._writer.nudge
         self._reader = Lane("headgate-sqlite-read", path, self._connect, writes=False)
+        self._checkpoints = Checkpoints(lambda: self._reader.post(self._checkpoints.copy))
         self._writer.start()
         try:
             self._reader.start()
@@ -54,21 +56,29 @@ class File:
         self._reader.stop()
         self._writer.stop()
 
-    async def write(self, work: Work[T], now: int | None, glance: Work[T | None] | None = None) -> T:
+    async def write(
+        self,
+        work: Work[T],
+        now: int | None,
+        glance: Work[T | None] | None = None,
+        opening: Callable[[Connection], int] = rules_version,
+    ) -> T:
         """Run `work` in one transaction; whom it concerns is woken after the commit.
 
-        `glance` may answer without a transaction when there is nothing to write.
+        `glance` may answer without a transaction when there is nothing to write. `opening` is what is read first.
         """
         done: list[Step] = []
 
         def operation() -> T:
-            step = self._step(self._writer, self._writing, now)
+            step = self._step(self._writer, self._writing, now, opening)
             result = work(step)
             step.finish()
             done[:] = [step]
             return result
 
-        look = None if glance is None else lambda: glance(self._step(self._writer, self._writing, now))
+        look = (
+            None if glance is None else lambda: glance(self._step(self._writer, self._writing, now, opening))
+        )
         return await self._writer.run(operation, look, lambda: self._signal(done))
 
     async def read(self, work: Work[T], now: int | None) -> T:
@@ -78,14 +88,14 @@ class File:
             execute = self._reader.connection.execute
             execute("BEGIN")
             try:
-                return work(self._step(self._reader, self._reading, now))
+                return work(self._step(self._reader, self._reading, now, rules_version))
             finally:
                 execute("COMMIT")
 
         return await self._reader.run(operation)
 
-    def _step(self, lane: Lane, rules: Rules, now: int | None) -> Step:
-        book = rules.current(lane.connection)
+    def _step(self, lane: Lane, rules: Rules, now: int | None, opening: Callable[[Connection], int]) -> Step:
+        book = rules.current(lane.connection, opening(lane.connection))
         return Step(lane.connection, book, self._settings, self._clock() if now is None else now)
 
     def _signal(self, done: list[Step]) -> None:
@@ -98,4 +108,5 @@ class File:
     def _connect_and_migrate(self) -> Connection:
         connection = self._connect()
         migrate(connection, self._path, self._settings.busy_timeout)
+        connection.set_wal_hook(self._checkpoints.committed)
         return connection

@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from headgate.engine.sqlite.connection import Connection, StoreError, translated
 from headgate.engine.sqlite.session import Session
@@ -21,6 +21,7 @@ from headgate.errors import EngineUnavailable, HeadgateError
 
 T = TypeVar("T")
 Glance = Callable[[], Any]
+Chore = Callable[[Connection], None]
 MOST_TOGETHER = 200
 LOOK_SECONDS = 0.02
 
@@ -80,7 +81,7 @@ class Lane:
         self._looked = 0.0
         self._lock = threading.Lock()
         self._stopped = False
-        self._queue: SimpleQueue[Operation | Literal["look"] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Operation | Chore | None] = SimpleQueue()
         self._opened = threading.Event()
         self._error: BaseException | None = None
         self.connection: Connection
@@ -101,9 +102,13 @@ class Lane:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
+    def post(self, chore: Chore) -> None:
+        """Have `chore` run between two operations. Nobody waits for it or hears of its errors."""
+        self._queue.put(chore)
+
     def nudge(self) -> None:
         """Begin to look, if the lane sleeps until its next operation."""
-        self._queue.put("look")
+        self._queue.put(_nothing)
 
     async def run(
         self, work: Callable[[], T], glance: Glance | None = None, after: Callable[[], None] | None = None
@@ -127,10 +132,13 @@ class Lane:
             return
         finally:
             self._opened.set()
-        while (batch := self._next()) is not None:
+        while (found := self._next()) is not None:
+            batch, chore = found
             if batch:
                 self._run_connected(batch)
                 _deliver(batch)
+            if chore is not _nothing:
+                self._do(chore)
             self._look_around()
         self._session.close()
 
@@ -140,11 +148,14 @@ class Lane:
             return
         self._looked = time.monotonic()
         if lookout.stirred():
-            try:
-                with self._session as connection:
-                    lookout.look(connection)
-            except (StoreError, HeadgateError):
-                pass  # whoever needs the file is told by its own operation
+            self._do(lookout.look)
+
+    def _do(self, chore: Chore) -> None:
+        try:
+            with self._session as connection:
+                chore(connection)
+        except (StoreError, HeadgateError):
+            pass  # whoever needs the file is told by its own operation
 
     def _run_connected(self, batch: list[Operation]) -> None:
         try:
@@ -153,22 +164,23 @@ class Lane:
         except BaseException as error:
             _fail(batch, error)
 
-    def _next(self) -> list[Operation] | None:
-        """The operations that are there; none when it is time to look; None at the end."""
+    def _next(self) -> tuple[list[Operation], Chore] | None:
+        """The operations that are there, and what to do after them; none when it is time to look; None at the end."""
         batch: list[Operation] = []
         try:
             watched = self._lookout is not None and self._lookout.watched()
             item = self._queue.get(timeout=LOOK_SECONDS if watched else None)
             while isinstance(item, Operation):
                 batch.append(item)
-                item = self._queue.get_nowait() if len(batch) < MOST_TOGETHER else "look"
+                item = self._queue.get_nowait() if len(batch) < MOST_TOGETHER else _nothing
         except Empty:
-            return batch
-        if item is None:
-            if not batch:
-                return None
-            self._queue.put(None)
-        return batch
+            return batch, _nothing
+        if item is not None:
+            return batch, item
+        if not batch:
+            return None
+        self._queue.put(None)
+        return batch, _nothing
 
     def _run_batch(self, batch: list[Operation]) -> None:
         if len(batch) > 1 and self._writes and self._run_together(batch):
@@ -228,6 +240,10 @@ class Lane:
         self._rolled_back()
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
+
+
+def _nothing(_: Connection) -> None:
+    pass
 
 
 class Raised:

@@ -14,9 +14,9 @@ from typing import Any
 from headgate.engine.admission import Rule
 from headgate.engine.contract import Attempt, Settings
 from headgate.engine.rulebook import RuleBook
-from headgate.engine.sqlite.connection import Connection, Values
+from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.rows import Candidate, Ended, inserted, saved, to_json
-from headgate.engine.sqlite.statements import sql
+from headgate.engine.sqlite.statements import listed, sql
 from headgate.engine.stored import Stored
 from headgate.job import JobState
 from headgate.keys import Use, is_rate
@@ -43,6 +43,7 @@ class SqliteLedger:
         self.started: list[Attempt] = []
         self.claimed: dict[str, int] = {}
         self.readied: dict[str, str] = {}
+        self.filled: set[str] = set()
         self._held: dict[str, int] = {}
         self._offered: dict[tuple[str, str], int] = {}
         self._queues: dict[str, list[str]] = {}
@@ -154,7 +155,7 @@ class SqliteLedger:
     def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
         self.flush()
         if len(jobs) <= FEW:
-            rows = self.executemany(sql("drop_few"), [(job.seq,) for job in jobs])
+            rows = self.execute(listed("drop_few", len(jobs)), [job.seq for job in jobs])
         else:
             rows = self.execute(sql("drop"), (to_json([job.seq for job in jobs]),))
         keys = [key for (key,) in rows]
@@ -192,6 +193,7 @@ class SqliteLedger:
         if isinstance(job, Stored):
             job.state, job.waiting_on, job.offered_by, job.units = JobState.READY, None, offered_by, units
             self.save(job)
+            self.filled.add(job.queue)
         else:
             assert isinstance(job, Candidate)
             job.waiting_on, job.offered_by, job.units = None, offered_by, units
@@ -258,6 +260,7 @@ class SqliteLedger:
         if self._offers:
             rows = [(job.seq, job.offered_by, job.units) for job in self._offers.values()]
             self.execute(sql("make_ready"), (to_json(rows),))
+            self.filled.update(job.queue for job in self._offers.values())
             self._offers.clear()
         self._stale.clear()
 
@@ -271,11 +274,11 @@ class SqliteLedger:
             self._changed.clear()
         if self._new:
             self._insert()
-        if len(self._starts) <= FEW:
-            self._write_few("start_few", [(seq, self.claimer, self.now) for seq in self._starts])
+        if 0 < len(self._starts) <= FEW:
+            self.execute(listed("start_few", len(self._starts)), (self.claimer, self.now, *self._starts))
             self._starts.clear()
-        if len(self._takes) <= FEW:
-            self._write_few("take_few", [(*take, self.now) for take in self._takes])
+        if 0 < len(self._takes) <= FEW:
+            self.executemany(sql("take_few"), [(*take, self.now) for take in self._takes])
             self._takes.clear()
         self._write_many("start", self._starts, self.claimer, self.now)
         self._write_many("take", self._takes, self.now)
@@ -292,10 +295,6 @@ class SqliteLedger:
         for seq, job in enumerate(self._new, first):
             job.seq = seq
         self._new.clear()
-
-    def _write_few(self, statement: str, rows: list[Values]) -> None:
-        if rows:
-            self.executemany(sql(statement), rows)
 
     def _write_many(self, statement: str, rows: list[Any], *more: object) -> None:
         if rows:

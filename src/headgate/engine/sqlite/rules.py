@@ -8,6 +8,11 @@ from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.statements import sql
 
 
+def rules_version(connection: Connection) -> int:
+    """How often the rules have changed."""
+    return connection.execute(sql("rules_version")).get
+
+
 class Rules:
     """Keeps one rule book for one connection."""
 
@@ -15,9 +20,8 @@ class Rules:
         self.book = RuleBook()
         self._version: int | None = None
 
-    def current(self, connection: Connection) -> RuleBook:
-        """The rules in force for the transaction that is open now."""
-        version: int = connection.execute(sql("begin_step")).get
+    def current(self, connection: Connection, version: int) -> RuleBook:
+        """The rules in force for the transaction that is open now, in which they are at `version`."""
         if version != self._version:
             self._read(connection)
             self._version = version

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
+from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
 from headgate.errors import LeaseLost
@@ -26,13 +27,23 @@ class Turn(msgspec.Struct, frozen=True):
     ready: frozenset[str]
 
 
-def begin_turn(step: Step, worker: str) -> Turn:
-    """Raises LeaseLost if the worker's lease is not good."""
-    rows = step.execute(sql("turn"), (worker,)).fetchall()
-    if not rows or rows[0][0] <= step.now:
-        raise lapsed(worker)
-    _, tasks, paused, aside, ready = rows[0]
-    return Turn(_read_names(tasks), _read_names(paused), bool(aside), _read_names(ready))
+class Opening:
+    """The first statement of an exchange's transaction, which tells the version of the rules among other things."""
+
+    def __init__(self, worker: str) -> None:
+        self.worker = worker
+        self._row: Values = ()
+
+    def __call__(self, connection: Connection) -> int:
+        self._row = connection.execute(sql("turn"), (self.worker,)).fetchall()[0]
+        return self._row[0]
+
+    def turn(self, now: int) -> Turn:
+        """Raises LeaseLost if the worker's lease is not good."""
+        _, lease_until, tasks, paused, aside, ready = self._row
+        if lease_until is None or lease_until <= now:
+            raise lapsed(self.worker)
+        return Turn(_read_names(tasks), _read_names(paused), bool(aside), _read_names(ready))
 
 
 def end_turn(step: Step, worker: str) -> tuple[tuple[str, ...], int | None]:

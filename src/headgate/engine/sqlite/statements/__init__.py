@@ -14,6 +14,12 @@ def sql(name: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"--[^\n]*", "", text)).strip().rstrip(";")
 
 
+@cache
+def listed(name: str, count: int) -> str:
+    """A statement by name, with room for `count` values in its list (`?*`)."""
+    return sql(name).replace("?*", ",".join("?" * count))
+
+
 def names() -> list[str]:
     """Every statement there is: tests look at their query plans."""
     return sorted(

@@ -1,3 +1,3 @@
--- One job lets go of everything it holds: drop.sql for a handful.   ?1 seq
+-- A handful of jobs let go of everything they hold: drop.sql without JSON.   ?* seqs
 -- Writes: holders through holders_job.
-DELETE FROM holders WHERE job = ?1 RETURNING key;
+DELETE FROM holders WHERE job IN (?*) RETURNING key;

@@ -1,14 +1,14 @@
--- What an exchange needs to know first: the worker's lease and tasks, the paused queues, whether any job is set aside,
--- and the queues that have ready jobs (one index step per queue, however many jobs each has).   ?1 worker
--- Reads: workers by primary key, paused, the first entry of jobs_aside, jobs_ready.
+-- What an exchange needs to know first: how often the rules have changed, the worker's lease and tasks, the paused
+-- queues, whether any job is set aside, and the queues that have ready jobs (one index step per queue, however many jobs each has).   ?1 worker
+-- Reads: meta and workers by primary key, paused, the first entry of jobs_aside, jobs_ready.
 WITH RECURSIVE q(queue) AS (
     SELECT min(queue) FROM jobs WHERE state = 'ready' AND set_aside = 0
     UNION ALL
     SELECT (SELECT min(j.queue) FROM jobs j WHERE j.state = 'ready' AND j.set_aside = 0 AND j.queue > q.queue)
     FROM q WHERE q.queue IS NOT NULL
 )
-SELECT lease_until, tasks,
+SELECT m.value, w.lease_until, w.tasks,
        (SELECT json_group_array(queue) FROM paused),
        EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND set_aside = 1),
        (SELECT json_group_array(queue) FROM q WHERE queue IS NOT NULL)
-FROM workers WHERE id = ?1;
+FROM meta m LEFT JOIN workers w ON w.id = ?1 WHERE m.name = 'rules';

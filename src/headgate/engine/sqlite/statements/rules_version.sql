@@ -1,3 +1,3 @@
--- What every step needs to know first: how often the rules have changed.
+-- How often the rules have changed: what every step needs to know first.
 -- Reads: meta by primary key.
 SELECT value FROM meta WHERE name = 'rules';
