@@ -1,6 +1,6 @@
 """Figures in words, for the table and the progress lines."""
 
-from bench.child import Figures
+from bench.figures import Figures
 
 
 def rate(figures: Figures) -> str:
@@ -13,9 +13,19 @@ def times_ideal(figures: Figures) -> str:
     return f"{figures['times_ideal']:.2f}× ideal, overlap {figures['overlap']:g}"
 
 
+def times_ideal_by_many(figures: Figures) -> str:
+    """The same, and how many of the processes took part."""
+    return f"{times_ideal(figures)}, {figures['worked']:g} at work"
+
+
 def ratio(figures: Figures) -> str:
     """A speed beside the plain one of the same run."""
     return f"{figures['ratio']:.2f}× ({figures['rate']:,.0f}/s of {figures['plain_rate']:,.0f}/s)"
+
+
+def ratio_at_first(figures: Figures) -> str:
+    """The same, and how it was directly behind the enqueue."""
+    return f"{ratio(figures)}, at first {figures['first']:.2f}×"
 
 
 def latency(figures: Figures) -> str:
@@ -31,3 +41,8 @@ def milliseconds(figures: Figures) -> str:
 def idle(figures: Figures) -> str:
     """What a worker without work costs."""
     return f"{figures['rss']:.0f} MB, {figures['cpu']:.2f} % of a core"
+
+
+def traffic(figures: Figures) -> str:
+    """Round trips, and whatever else the server has counted."""
+    return f"{figures['round_trips']:.3f} round trips per job; {figures['details']}"

@@ -1,0 +1,46 @@
+"""Dramatiq on Redis."""
+
+# pyright: reportMissingImports=false
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+
+from bench.child import main
+from bench.contender import Contender, Jobs
+
+THREADS = 8
+
+
+class DramatiqQueue(Contender):
+    """Threads; the default middleware."""
+
+    how = f"{THREADS} threads"
+
+    def __init__(self, url: str, jobs: Jobs, concurrency: int = 100) -> None:
+        super().__init__(url, jobs, concurrency)
+        self._broker = RedisBroker(url=url)
+
+        @dramatiq.actor(broker=self._broker)
+        def noop(n: int) -> None:
+            jobs.plain(n)
+
+        self._noop = noop
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        yield
+
+    async def enqueue(self, n: int) -> None:
+        self._noop.send(n)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncGenerator[None]:
+        dramatiq.Worker(self._broker, worker_threads=THREADS).start()
+        yield
+
+
+if __name__ == "__main__":
+    main("dramatiq", DramatiqQueue)
