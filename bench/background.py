@@ -2,21 +2,24 @@
 
 import asyncio
 import contextlib
+import os
+import traceback
 from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
 
 @contextlib.asynccontextmanager
 async def running(work: Coroutine[Any, Any, Any]) -> AsyncGenerator[None]:
-    """Run `work` meanwhile, then cancel it. Should it fail, say so in the process's errors: nothing else would."""
+    """Run `work` meanwhile, then cancel it. Should it fail, the process ends: nobody would wait for anything else."""
     task = asyncio.create_task(work)
-    task.add_done_callback(_complain)
+    task.add_done_callback(_end_with)
     yield
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
 
 
-def _complain(task: asyncio.Task[Any]) -> None:
+def _end_with(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (failure := task.exception()):
-        raise failure
+        traceback.print_exception(failure)
+        os._exit(1)

@@ -46,15 +46,11 @@ def _result(row: Row, entry: Entry, options: Options) -> Result:
     return Result(row.name, entry.name, options.engine.name, params, options.quick, entry.decides)
 
 
-def _measure(
-    row: Row, entry: Entry, result: Result, options: Options, progress: Progress, turn: int
-) -> None:
+def _measure(row: Row, entry: Entry, result: Result, options: Options, progress: Progress, turn: int) -> None:
     system = SYSTEMS[entry.system]
     with progress.step(row, entry, turn) as step:
         try:
-            figures = measure(
-                system, row.workload, result.params, options.engine, options.url, entry.timeout
-            )
+            figures = measure(system, row.workload, result.params, options.engine, options.url, entry.timeout)
         except (MeasurementFailed, EnvironmentFailed) as failure:
             result.error = str(failure)
             step.say(f"failed: {failure}")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.figures import Figures
 from bench.engines import Engine
 from bench.environments import python_of
+from bench.figures import Figures
 from bench.systems import System
 
 REPOSITORY = Path(__file__).parent.parent

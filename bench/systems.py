@@ -20,7 +20,7 @@ class System:
 
 
 def _peer(name: str, *pins: str) -> System:
-    return System(name, f"bench.runners.{name}", name, pins)
+    return System(name, f"bench.runners.{name}_runner", name, pins)
 
 
 def _variant(system: System, name: str, **settings: Any) -> System:
@@ -40,17 +40,17 @@ SYSTEMS = {
     system.name: system
     for system in (
         System("headgate", "bench.runners.headgate"),
-        _peer("celery", "celery==5.7.0", *REDIS_PINS),
+        _peer("celery", "celery==5.7.0", "packaging==26.3", *REDIS_PINS),
         DOCKET,
         _variant(DOCKET, "docket-default", tuned=False),
         _peer("dramatiq", "dramatiq==2.2.1", *REDIS_PINS),
         _peer("flexiq", "flexiq==2.1.0", "cbor2==6.2.1", "cloudpickle==3.1.2", "msgpack==1.2.4"),
         HUEY,
-        # Huey syncs an SQLite file at every commit unless told otherwise, and offers nothing between that and no syncing
-        # at all. This patches in the level that Headgate and FlexiQ have by default, so that all is in view.
+        # Huey syncs an SQLite file at every commit unless told otherwise, and offers nothing between that and never.
+        # This patches in the level that Headgate and FlexiQ have by default, so that all is in view.
         _variant(HUEY, "huey-normal", synchronous="normal"),
         PGQUEUER,
-        _variant(PGQUEUER, "pgqueuer-default", tuned=False),
+        _variant(PGQUEUER, "pgqueuer-default", batch=10),
         _peer("procrastinate", "procrastinate==3.10.0", *PSYCOPG_PINS, UVLOOP),
         # SAQ does not allow a newer client.
         _peer("saq", "saq==0.26.4", "redis==7.4.1", "hiredis==3.5.0", *PSYCOPG_PINS, UVLOOP),

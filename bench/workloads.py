@@ -25,9 +25,7 @@ NS_PER_S = 1e9
 NS_PER_MS = 1e6
 
 
-async def drain(
-    kind: Kind, scratch: Path, url: str, jobs: int, concurrency: int, **settings: Any
-) -> Figures:
+async def drain(kind: Kind, scratch: Path, url: str, jobs: int, concurrency: int, **settings: Any) -> Figures:
     """Run plain jobs that are already queued: from the start of a worker to the end of the last job."""
     tally = Tally(jobs)
     queue = kind(url, Jobs(lambda n: tally.hit()), concurrency, **settings)
@@ -109,7 +107,7 @@ async def waiting(
     """The speed of plain jobs with `waiting` jobs behind a key that is held throughout, to the speed with none.
 
     Of several drains the fastest counts, before and after: a drain is short, and what disturbs it only slows it.
-    `first` is the first one after the enqueue alone.
+    `first` is the very first one behind the enqueue, to the median of those before.
     """
     held, release = asyncio.Event(), asyncio.Event()
     tally = Tally(0)
@@ -142,7 +140,7 @@ async def waiting(
             "rate": max(beside),
             "plain_rate": max(alone),
             "ratio": max(beside) / max(alone),
-            "first": beside[0] / max(alone),
+            "first": beside[0] / statistics.median(alone),
             "settings": queue.how,
         }
         release.set()
@@ -154,12 +152,17 @@ async def latency_same(
 ) -> Figures:
     """From enqueue to start; the idle worker is in the process that enqueues."""
     starts: dict[int, int] = {}
-    queue = kind(url, Jobs(lambda n: starts.setdefault(n, time.monotonic_ns())), concurrency, **settings)
+    tally = Tally(samples + 1)
+
+    def note(n: int) -> None:
+        starts[n] = time.monotonic_ns()
+        tally.hit()
+
+    queue = kind(url, Jobs(note), concurrency, **settings)
     await queue.install()
     async with queue.opened(), queue.working():
         sent = await _send(queue, samples)
-        while len(starts) < len(sent):
-            await asyncio.sleep(crew.LOOK_SECONDS)
+        await tally.done.wait()
         return _percentiles(sent, starts) | {"settings": queue.how}
 
 

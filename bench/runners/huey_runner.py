@@ -12,7 +12,7 @@ from huey.storage import SqliteStorage
 from bench.child import main
 from bench.contender import Contender, Jobs
 
-# On SQLite all threads share one connection under a lock. Of 1, 2, 4, 8 and 16, two came out best or within noise of it.
+# On SQLite all threads share one connection under a lock. Of 1, 2, 4, 8 and 16, two came out best or nearly so.
 THREADS = 2
 
 

@@ -15,19 +15,18 @@ from flexiq import Queue
 from bench.child import main
 from bench.contender import Contender, Jobs
 
-DRAIN_BATCH = 1000
-KEYS_BATCH = 1  # a larger claim meets more jobs over their cap and puts each of them back
+BATCH = 1000
 BULK_CHUNK = 1000  # faster than one call for all
 
 
 class FlexiqQueue(Contender):
     """A poll every millisecond. On SQLite, WAL with synchronous=NORMAL is FlexiQ's default."""
 
-    def __init__(self, url: str, jobs: Jobs, concurrency: int = 100) -> None:
+    def __init__(self, url: str, jobs: Jobs, concurrency: int = 100, batch: int = BATCH) -> None:
         super().__init__(url, jobs, concurrency)
-        limited = jobs.limited is not Jobs.limited
-        batch = KEYS_BATCH if limited else DRAIN_BATCH
-        self.how = f"async, {concurrency} workers, claims of {batch}, poll 1 ms, enqueue_many by {BULK_CHUNK:,}"
+        self.how = (
+            f"async, {concurrency} workers, claims of {batch}, poll 1 ms, enqueue_many by {BULK_CHUNK:,}"
+        )
         self._queue = Queue(
             **_store(url),
             workers=concurrency,
@@ -40,7 +39,7 @@ class FlexiqQueue(Contender):
         async def noop(n: int) -> None:
             jobs.plain(n)
 
-        self._noop = noop
+        self._noop: Any = noop
         self._work = [self._declare(key) for key in range(jobs.keys)]
 
     def _declare(self, key: int) -> Any:

@@ -4,6 +4,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from taskiq.api import run_receiver_task
 from taskiq_redis import RedisStreamBroker
@@ -26,7 +27,7 @@ class TaskiqQueue(Contender):
         async def noop(n: int) -> None:
             jobs.plain(n)
 
-        self._noop = noop
+        self._noop: Any = noop
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:

@@ -13,19 +13,16 @@ from bench.background import running
 from bench.child import main
 from bench.contender import Contender, Jobs
 
-BATCH = 1000
-DEFAULT_BATCH = 10
+BATCH = 1000  # of 200, 1,000, 2,000 and 5,000 the best
 
 
 class PgQueuerQueue(Contender):
-    """Tuned: large batches, from which its speed comes; it has no bound on how many jobs run at once then."""
+    """Large batches, from which its speed comes; how many jobs run at once has no bound then."""
 
-    def __init__(
-        self, url: str, jobs: Jobs, concurrency: int = 100, tuned: bool = True, batch: int = BATCH
-    ) -> None:
+    def __init__(self, url: str, jobs: Jobs, concurrency: int = 100, batch: int = BATCH) -> None:
         super().__init__(url, jobs, concurrency)
-        self._batch = batch if tuned else DEFAULT_BATCH
-        self.how = f"asyncpg, batches of {self._batch:,}"
+        self._batch = batch
+        self.how = f"asyncpg, batches of {batch:,}"
 
     async def install(self) -> None:
         connection = await asyncpg.connect(self.url)

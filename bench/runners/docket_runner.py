@@ -21,7 +21,8 @@ class DocketQueue(Contender):
 
     def __init__(self, url: str, jobs: Jobs, concurrency: int = 100, tuned: bool = True) -> None:
         super().__init__(url, jobs, concurrency)
-        self._docket = Docket("bench", url)
+        # The client opens a connection for each job at work, and allows 100 unless told otherwise.
+        self._docket = Docket("bench", f"{url}?max_connections=1000")
         self._options = (
             {"concurrency": concurrency, "minimum_check_interval": POLL, "scheduling_resolution": POLL}
             if tuned
