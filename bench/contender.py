@@ -5,7 +5,7 @@ Runs in the peers' environments too, so this module is standard library only.
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 
@@ -43,9 +43,9 @@ class Contender(ABC):
     async def install(self) -> None:  # noqa: B027
         """Make an empty store ready, where that is a step of its own."""
 
-    @abstractmethod
     def opened(self) -> AbstractAsyncContextManager[object]:
-        """Connected, and ready for everything below."""
+        """Connected, and ready for everything below; nothing to do for a system that connects by itself."""
+        return nullcontext()
 
     @abstractmethod
     async def enqueue(self, n: int) -> None:

@@ -57,9 +57,10 @@ ANYWHERE = (
 )
 
 FLEXIQ = Entry("flexiq")
-FLEXIQ_KEYS = Entry(
-    "flexiq", {"batch": 1}
-)  # a larger claim meets more jobs over their cap and puts each of them back
+# A larger claim meets more jobs over their cap and puts each of them back.
+FLEXIQ_KEYS = Entry("flexiq", {"batch": 1})
+# As many at once as its limits allow: a job that is refused takes one of these places too.
+DOCKET_KEYS = _shown("docket", {"concurrency": 50})
 HUEY = (Entry("huey"), Entry("huey-normal", decides=False))
 
 SQLITE = (
@@ -102,11 +103,12 @@ REDIS = (
     ),
     BULK.to(_best(0.8), beside=(FLEXIQ, Entry("docket"))),
     KEYS_5MS.to(
-        *_ideal(1.6, 1), beside=(_shown("docket"), _shown("docket", {"workers": 2}, "docket, 2 workers"))
+        *_ideal(1.6, 1),
+        beside=(DOCKET_KEYS, _shown("docket", {"concurrency": 25, "workers": 2}, "docket, 2 workers")),
     ),
     KEYS_FOUR_PROCESSES.to(*_ideal(1.6, 1)),
-    KEYS_50MS.to(*_ideal(1.1, 1), beside=(_shown("docket"),)),
-    ONE_KEY.to(*_ideal(1.3, 10), beside=(_shown("docket"),)),
+    KEYS_50MS.to(*_ideal(1.1, 1), beside=(DOCKET_KEYS,)),
+    ONE_KEY.to(*_ideal(1.3, 10), beside=(_shown("docket", {"concurrency": 10}),)),
     WAITING.to(Check("first", "≥", 0.9, "×"), beside=(_shown("docket", {"drains": 1}, timeout=120),)),
     THREE_LIMITS.to(Check("ratio", "≥", 0.5, "×")),
     LATENCY_SAME.to(*_latency(1.5, 4), samples=SERVER_SAMPLES),

@@ -39,10 +39,6 @@ class CeleryQueue(Contender):
 
         self._noop: Any = noop
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[None]:
-        yield
-
     async def enqueue(self, n: int) -> None:
         self._noop.delay(n)
 

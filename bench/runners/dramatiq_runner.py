@@ -30,10 +30,6 @@ class DramatiqQueue(Contender):
 
         self._noop: Any = noop
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[None]:
-        yield
-
     async def enqueue(self, n: int) -> None:
         self._noop.send(n)
 

@@ -49,10 +49,6 @@ class FlexiqQueue(Contender):
 
         return work
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[None]:
-        yield
-
     async def enqueue(self, n: int) -> None:
         self._noop.delay(n)
 

@@ -44,10 +44,6 @@ class HueyQueue(Contender):
 
         self._noop = noop
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[None]:
-        yield
-
     async def enqueue(self, n: int) -> None:
         self._noop(n)
 
