@@ -109,7 +109,10 @@ REDIS = (
     KEYS_FOUR_PROCESSES.to(*_ideal(1.6, 1)),
     KEYS_50MS.to(*_ideal(1.1, 1), beside=(DOCKET_KEYS,)),
     ONE_KEY.to(*_ideal(1.3, 10), beside=(_shown("docket", {"concurrency": 10}),)),
-    WAITING.to(Check("first", "≥", 0.9, "×"), beside=(_shown("docket", {"drains": 1}, timeout=120),)),
+    WAITING.to(
+        Check("first", "≥", 0.9, "×"),
+        beside=(_shown("docket", {"drains": 1, "waiting": 20_000}, "docket, 20,000 waiting"),),
+    ),
     THREE_LIMITS.to(Check("ratio", "≥", 0.5, "×")),
     LATENCY_SAME.to(*_latency(1.5, 4), samples=SERVER_SAMPLES),
     LATENCY_OTHER.to(
@@ -147,7 +150,7 @@ POSTGRES = (
         beside=(
             _shown("pgqueuer", {"batch": 25}),
             _shown("pgqueuer", {"batch": 25, "workers": 2}, "pgqueuer, 2 workers"),
-            _shown("procrastinate"),
+            _shown("procrastinate", {"jobs": 1_000}),
         ),
     ),
     KEYS_FOUR_PROCESSES.to(*_ideal(1.8, 1)),
