@@ -159,7 +159,7 @@ POSTGRES = (
     WAITING.to(
         NOT_SLOWED,
         beside=(
-            _shown("pgqueuer", {"drains": 1}),
+            _shown("pgqueuer"),
             _shown("procrastinate", {"jobs": 20, "drains": 1}, timeout=90),
         ),
     ),

@@ -3,9 +3,21 @@
 from bench.figures import Figures
 
 
+FEW = 0.1
+
+
+def _times(ratio: float) -> str:
+    """Two decimals, or what counts of a very small one."""
+    return f"{ratio:.2f}×" if ratio >= FEW else f"{ratio:.1g}×"
+
+
+def _per_second(rate: float) -> str:
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+
+
 def rate(figures: Figures) -> str:
     """Jobs per second."""
-    return f"{figures['rate']:,.0f}/s"
+    return _per_second(figures["rate"])
 
 
 def times_ideal(figures: Figures) -> str:
@@ -20,12 +32,13 @@ def times_ideal_by_many(figures: Figures) -> str:
 
 def ratio(figures: Figures) -> str:
     """A speed beside the plain one of the same run."""
-    return f"{figures['ratio']:.2f}× ({figures['rate']:,.0f}/s of {figures['plain_rate']:,.0f}/s)"
+    speeds = f"{_per_second(figures['rate'])} of {_per_second(figures['plain_rate'])}"
+    return f"{_times(figures['ratio'])} ({speeds})"
 
 
 def ratio_at_first(figures: Figures) -> str:
     """The same, and how it was directly behind the enqueue."""
-    return f"{ratio(figures)}, at first {figures['first']:.2f}×"
+    return f"{ratio(figures)}, at first {_times(figures['first'])}"
 
 
 def latency(figures: Figures) -> str:
