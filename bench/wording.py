@@ -2,7 +2,6 @@
 
 from bench.figures import Figures
 
-
 FEW = 0.1
 
 
