@@ -34,7 +34,11 @@ def main() -> int:
 
 def _count(options: Options) -> int:
     """How many measurements there will be."""
-    return sum(contest.rounds_of(row, options) * (1 + len(row.peers) * options.peers) for row in options.rows)
+    return sum(
+        contest.rounds_of(entry, row, options)
+        for row in options.rows
+        for entry in contest.entries(row, options)
+    )
 
 
 def _output(target: str) -> AbstractContextManager[TextIO]:

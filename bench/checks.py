@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.child import Figures
+from bench.figures import Figures
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Runs in the peers' environments too, so this module and everything it imports is
 """
 
 import asyncio
+import functools
 import inspect
 import json
 import os
@@ -13,17 +14,25 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-Figures = dict[str, Any]
+from bench.contender import Contender
+from bench.figures import Figures
+from bench.loops import loop_factory
+from bench.workloads import WORKLOADS
+
 Workload = Callable[..., Figures | Coroutine[Any, Any, Figures]]
 
 
-def main(distribution: str, workloads: Mapping[str, Workload]) -> None:
-    """Run the workload named on the command line with the parameters given there as JSON."""
+def main(distribution: str, kind: type[Contender], own: Mapping[str, Workload] | None = None) -> None:
+    """Run the workload named on the command line with the parameters given there as JSON.
+
+    `own` are workloads that only this system has.
+    """
     answer = _take_stdout()
     name, text = sys.argv[1:]
     params = json.loads(text)
     params["scratch"] = Path(params["scratch"])
-    figures = _run(workloads[name], params)
+    workload = own[name] if own and name in own else functools.partial(WORKLOADS[name], kind)
+    figures = _run(workload, params)
     with answer:
         answer.write(json.dumps(figures | {"version": version(distribution)}) + "\n")
     # Peers leave threads behind that have no way to be stopped.
@@ -41,13 +50,5 @@ def _run(workload: Workload, params: dict[str, Any]) -> Figures:
     work = workload(**params)
     if not inspect.iscoroutine(work):
         return cast("Figures", work)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(work)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

@@ -8,41 +8,49 @@ from bench.measuring import MeasurementFailed, measure
 from bench.options import Options
 from bench.progress import Progress
 from bench.results import Result, combine
-from bench.rows import Row
-from bench.systems import SYSTEMS, System
+from bench.rows import Entry, Row
+from bench.systems import SYSTEMS
+
+HEADGATE = Entry("headgate", timeout=180)
 
 
 def run(row: Row, options: Options, progress: Progress) -> list[Result]:
     """The results of all systems for one row, Headgate's last and judged."""
-    params = {**row.params, **(row.quick if options.quick else {})}
-    results = {
-        system.name: Result(row.name, system.name, options.engine.name, params, options.quick)
-        for system in _systems(row, options)
-    }
-    for turn in range(rounds_of(row, options)):
-        for result in results.values():
-            if result.error is None:
-                _measure(row, result, options, progress, turn)
+    measured = [(entry, _result(row, entry, options)) for entry in entries(row, options)]
+    for turn in range(options.rounds):
+        for entry, result in measured:
+            if result.error is None and turn < rounds_of(entry, row, options):
+                _measure(row, entry, result, options, progress, turn)
+    results = [result for _, result in measured]
     _judge(row, results)
-    return list(results.values())
+    return results
 
 
-def rounds_of(row: Row, options: Options) -> int:
-    """How often this row is measured."""
-    return min(options.rounds, row.rounds or options.rounds)
-
-
-def _systems(row: Row, options: Options) -> Iterator[System]:
+def entries(row: Row, options: Options) -> Iterator[Entry]:
+    """Who takes part, Headgate last."""
     if options.peers:
-        yield from (SYSTEMS[name] for name in row.peers if name in options.engine.peers)
-    yield SYSTEMS["headgate"]
+        yield from row.peers
+    yield HEADGATE
 
 
-def _measure(row: Row, result: Result, options: Options, progress: Progress, turn: int) -> None:
-    system = SYSTEMS[result.system]
-    with progress.step(row, system, turn) as step:
+def rounds_of(entry: Entry, row: Row, options: Options) -> int:
+    """How often this one is measured."""
+    return min(options.rounds, row.rounds or options.rounds, entry.rounds or options.rounds)
+
+
+def _result(row: Row, entry: Entry, options: Options) -> Result:
+    params = {**row.params, **entry.params}
+    if options.quick:
+        # Whatever is fewest: a slow one may have few anyway.
+        params |= {name: min(value, params[name]) for name, value in row.quick.items()}
+    return Result(row.name, entry.name, options.engine.name, params, options.quick, entry.decides)
+
+
+def _measure(row: Row, entry: Entry, result: Result, options: Options, progress: Progress, turn: int) -> None:
+    system = SYSTEMS[entry.system]
+    with progress.step(row, entry, turn) as step:
         try:
-            figures = measure(system, row.workload, result.params, options.engine, options.url, row.timeout)
+            figures = measure(system, row.workload, result.params, options.engine, options.url, entry.timeout)
         except (MeasurementFailed, EnvironmentFailed) as failure:
             result.error = str(failure)
             step.say(f"failed: {failure}")
@@ -51,14 +59,11 @@ def _measure(row: Row, result: Result, options: Options, progress: Progress, tur
             step.say(row.show(figures))
 
 
-def _judge(row: Row, results: dict[str, Result]) -> None:
-    for result in results.values():
+def _judge(row: Row, results: list[Result]) -> None:
+    for result in results:
         if result.error is None:
             result.figures = combine(result.rounds)
-    ours = results["headgate"]
-    peers = {
-        name: other.figures for name, other in results.items() if SYSTEMS[name].decides and other.figures
-    }
-    peers.pop("headgate", None)
+    *others, ours = results
+    peers = {other.system: other.figures for other in others if other.decides and other.figures}
     if ours.figures:
         ours.verdicts = [judge(check, ours.figures, peers) for check in row.checks]

@@ -1,30 +1,38 @@
-"""The stores Headgate can be measured on, and the peers that use the same store."""
+"""The stores Headgate can be measured on."""
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.rows import Row
+from bench.targets import TABLES
+
 
 @dataclass(frozen=True)
 class Engine:
-    """A store: a fresh one in an empty directory, by URL, and which peers are measured beside Headgate."""
+    """A store: `fresh` makes an empty one for one measurement, by URL; Headgate and its peers get the same kind."""
 
     name: str
     fresh: Callable[[Path], AbstractContextManager[str]]
-    peers: tuple[str, ...]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The table of this store."""
+        return TABLES[self.name]
 
 
 @contextmanager
 def _sqlite(scratch: Path) -> Generator[str]:
-    yield f"sqlite:///{scratch / 'headgate.db'}"
+    yield f"sqlite:///{scratch / 'bench.db'}"
 
 
 @contextmanager
 def _postgres(scratch: Path) -> Generator[str]:
-    from bench.postgres import url
+    from bench.postgres import database
 
-    yield url(scratch)
+    with database() as url:
+        yield url
 
 
 @contextmanager
@@ -36,7 +44,6 @@ def _redis(scratch: Path) -> Generator[str]:
 
 
 ENGINES = {
-    "sqlite": Engine("sqlite", _sqlite, peers=("flexiq", "huey", "huey-normal")),
-    "redis": Engine("redis", _redis, peers=()),
-    "postgres": Engine("postgres", _postgres, peers=()),
+    engine.name: engine
+    for engine in (Engine("sqlite", _sqlite), Engine("redis", _redis), Engine("postgres", _postgres))
 }

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.child import Figures
 from bench.engines import Engine
 from bench.environments import python_of
+from bench.figures import Figures
 from bench.systems import System
 
 REPOSITORY = Path(__file__).parent.parent
@@ -25,13 +25,13 @@ class MeasurementFailed(Exception):
 def measure(
     system: System, workload: str, params: Mapping[str, Any], engine: Engine, url: str | None, timeout: float
 ) -> Figures:
-    """The figures of one run. `url` overrides the engine's own choice of a fresh store."""
+    """The figures of one run. `url` is a store for Headgate to use instead of a fresh one."""
     with tempfile.TemporaryDirectory(prefix="headgate-bench-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)
         given = {**params, **system.settings, "scratch": name}
         with contextlib.ExitStack() as stack:
-            if system.environment is None:
-                given["url"] = url or stack.enter_context(engine.fresh(scratch))
+            ours = system.environment is None
+            given["url"] = (url if ours else None) or stack.enter_context(engine.fresh(scratch))
             command = [str(python_of(system)), "-m", system.module, workload, json.dumps(given)]
             return _figures(_run(command, timeout))
 

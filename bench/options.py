@@ -4,7 +4,7 @@ import argparse
 from dataclasses import dataclass
 
 from bench.engines import ENGINES, Engine
-from bench.rows import ROWS, Row
+from bench.rows import Row
 
 LATEST = "bench/latest.jsonl"
 
@@ -25,10 +25,15 @@ class Options:
 
 def parse(arguments: list[str] | None = None) -> Options:
     """Read the command line; a wrong one ends the program with an explanation."""
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    engine = ENGINES[given.engine]
+    names = [row.name for row in engine.rows]
+    if unknown := set(given.only or ()) - set(names):
+        parser.error(f"no row {', '.join(sorted(unknown))} on {engine.name}; there are {', '.join(names)}")
     return Options(
-        rows=tuple(row for row in ROWS if not given.only or row.name in given.only),
-        engine=ENGINES[given.engine],
+        rows=tuple(row for row in engine.rows if not given.only or row.name in given.only),
+        engine=engine,
         url=given.url,
         peers=not given.no_peers,
         quick=given.quick,
@@ -40,18 +45,14 @@ def parse(arguments: list[str] | None = None) -> Options:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Headgate beside its peers.")
-    names = [row.name for row in ROWS]
+    names = dict.fromkeys(row.name for engine in ENGINES.values() for row in engine.rows)
     parser.add_argument(
-        "--only",
-        action="append",
-        choices=names,
-        metavar="NAME",
-        help=f"this row; repeatable: {', '.join(names)}",
+        "--only", action="append", metavar="NAME", help=f"this row; repeatable: {', '.join(names)}"
     )
     parser.add_argument(
         "--engine", choices=sorted(ENGINES), default="sqlite", help="the store (default: sqlite)"
     )
-    parser.add_argument("--url", help="use this store, which must be empty, instead of a fresh one per run")
+    parser.add_argument("--url", help="Headgate uses this store, which must be empty")
     parser.add_argument(
         "--quick", action="store_true", help="small numbers, one round: does it work, not how fast"
     )

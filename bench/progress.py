@@ -7,8 +7,8 @@ from rich.console import Console
 
 from bench.environments import is_ready
 from bench.results import LOAD_BEFORE
-from bench.rows import Row
-from bench.systems import System
+from bench.rows import Entry, Row
+from bench.systems import SYSTEMS
 
 BUSY = 0.5  # a load that one benchmark process beside it would feel
 
@@ -35,11 +35,11 @@ class Progress:
             self.console.print(f"The machine is busy already (load {LOAD_BEFORE}): expect figures to vary.")
 
     @contextmanager
-    def step(self, row: Row, system: System, turn: int) -> Generator[Step]:
+    def step(self, row: Row, entry: Entry, turn: int) -> Generator[Step]:
         """Show that a measurement runs, then how it ended."""
         self._done += 1
-        label = f"[{self._done}/{self._total}] {row.name:<13} {system.name:<11} {turn + 1}"
-        doing = "" if is_ready(system) else " (installing it first)"
+        label = f"[{self._done}/{self._total}] {row.name:<13} {entry.name:<19} {turn + 1}"
+        doing = "" if is_ready(SYSTEMS[entry.system]) else " (installing it first)"
         step = Step()
         with self.console.status(f"{label}{doing} …".replace("[", "\\[", 1)):
             yield step

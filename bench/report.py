@@ -9,7 +9,6 @@ from rich.text import Text
 from bench.checks import Verdict
 from bench.results import Result
 from bench.rows import Row
-from bench.systems import SYSTEMS
 
 WIDTH_IN_A_PIPE = 150
 MARKS = {True: Text("yes", style="green"), False: Text("NO", style="bold red"), None: Text("–", style="dim")}
@@ -41,7 +40,7 @@ def _peers(row: Row, peers: Sequence[Result]) -> str:
 
 def _peer(row: Row, peer: Result) -> str:
     words = f"{peer.system} {_figures(row, peer)}"
-    return words if SYSTEMS[peer.system].decides else f"({words})"
+    return words if peer.decides else f"({words})"
 
 
 def _ours(row: Row, ours: Result) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.checks import Verdict
-from bench.child import Figures
+from bench.figures import Figures
 
 WORST = ("overlap",)
 
@@ -24,6 +24,7 @@ class Result:
     engine: str
     params: Mapping[str, Any]
     quick: bool
+    decides: bool = True
     rounds: list[Figures] = field(default_factory=list[Figures])
     figures: Figures = field(default_factory=dict[str, Any])
     verdicts: list[Verdict] = field(default_factory=list[Verdict])

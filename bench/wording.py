@@ -1,11 +1,22 @@
 """Figures in words, for the table and the progress lines."""
 
-from bench.child import Figures
+from bench.figures import Figures
+
+FEW = 0.1
+
+
+def _times(ratio: float) -> str:
+    """Two decimals, or what counts of a very small one."""
+    return f"{ratio:.2f}×" if ratio >= FEW else f"{ratio:.1g}×"
+
+
+def _per_second(rate: float) -> str:
+    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
 
 
 def rate(figures: Figures) -> str:
     """Jobs per second."""
-    return f"{figures['rate']:,.0f}/s"
+    return _per_second(figures["rate"])
 
 
 def times_ideal(figures: Figures) -> str:
@@ -13,9 +24,20 @@ def times_ideal(figures: Figures) -> str:
     return f"{figures['times_ideal']:.2f}× ideal, overlap {figures['overlap']:g}"
 
 
+def times_ideal_by_many(figures: Figures) -> str:
+    """The same, and how many of the processes took part."""
+    return f"{times_ideal(figures)}, {figures['worked']:g} at work"
+
+
 def ratio(figures: Figures) -> str:
     """A speed beside the plain one of the same run."""
-    return f"{figures['ratio']:.2f}× ({figures['rate']:,.0f}/s of {figures['plain_rate']:,.0f}/s)"
+    speeds = f"{_per_second(figures['rate'])} of {_per_second(figures['plain_rate'])}"
+    return f"{_times(figures['ratio'])} ({speeds})"
+
+
+def ratio_at_first(figures: Figures) -> str:
+    """The same, and how it was directly behind the enqueue."""
+    return f"{ratio(figures)}, at first {_times(figures['first'])}"
 
 
 def latency(figures: Figures) -> str:
@@ -31,3 +53,8 @@ def milliseconds(figures: Figures) -> str:
 def idle(figures: Figures) -> str:
     """What a worker without work costs."""
     return f"{figures['rss']:.0f} MB, {figures['cpu']:.2f} % of a core"
+
+
+def traffic(figures: Figures) -> str:
+    """Round trips, and whatever else the server has counted."""
+    return f"{figures['round_trips']:.3f} round trips per job; {figures['details']}"

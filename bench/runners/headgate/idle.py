@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from bench.child import Figures
+from bench.figures import Figures
 from bench.runners.headgate.process import until_ready, worker_process
 
 SETTLE_SECONDS = 2

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.child import Figures
+from bench.figures import Figures
 
 PROGRAM = """
 import time
