@@ -34,13 +34,13 @@ class RuleBook:
         self._rules.clear()
         self._caps.clear()
 
-    def rule(self, ident: str) -> Rule:
+    def rule(self, key: str) -> Rule:
         """The rule in force for a key."""
-        found = self._rules.get(ident)
+        found = self._rules.get(key)
         if found is None:
             if len(self._rules) > 100_000:
                 self._rules.clear()
-            found = self._rules[ident] = self._resolve(ident)
+            found = self._rules[key] = self._resolve(key)
         return found
 
     def _resolve(self, ident: str) -> Rule:

@@ -33,9 +33,11 @@ log = logging.getLogger("headgate.worker")
 POLL = 1.0
 """Seconds between polls of an idle worker; in practice they find nothing."""
 HANDFUL = 16
-"""Outcomes per exchange while other attempts run, or always where steps are cheap. Those whose slots come back first
-start first, instead of waiting until the last of a large batch is settled; the event loop starts them while the next
-exchange is under way."""
+"""Outcomes per exchange, or half of those that wait, while other attempts run. Those whose slots come back first start
+first, instead of waiting until the last of a large batch is settled; the event loop starts them while the next exchange
+is under way."""
+BRIEF = 0.01
+"""Seconds since the last answer: what ended so soon was short work, which is done soonest in large batches."""
 FULL_PAUSE = 0.25
 """Seconds between exchanges that a worker without free capacity makes because it was rung: it may be a cancel."""
 
@@ -119,15 +121,25 @@ class ExchangeLoop:
         return self._poll_at - now
 
     def _want(self) -> int:
-        return self._runner.free(self._options.concurrency) if self.claiming else 0
+        """How many jobs to ask for. Outcomes that are not sent yet count as work: they must not pile up."""
+        return (
+            max(0, self._runner.free(self._options.concurrency) - self._outbox.waiting)
+            if self.claiming
+            else 0
+        )
+
+    def _most(self) -> int | None:
+        """How many outcomes to send; None for all of them."""
+        burst = self._engine.cheap_steps and self._time() - self._last > BRIEF
+        return max(HANDFUL, self._outbox.waiting // 2) if burst or self._runner.running else None
 
     async def _sleep(self, pause: float) -> None:
         self._events.emit("idle")
         await self._bell.sleep(pause)
 
     async def _exchange(self) -> None:
-        id, want = self._lease.id, self._want()
-        reports = self._outbox.take(HANDFUL if self._engine.cheap_steps or self._runner.running else None)
+        id, reports = self._lease.id, self._outbox.take(self._most())
+        want = self._want()
         self._rung = False
         answer = await self._send(id, reports, want)
         self._works()

@@ -32,6 +32,11 @@ class Outbox:
         return bool(self._outcomes) or self._progress_due
 
     @property
+    def waiting(self) -> int:
+        """How many outcomes wait to be sent."""
+        return len(self._outcomes)
+
+    @property
     def empty(self) -> bool:
         """Whether nothing at all is left to send."""
         return not self._outcomes and not self._progress

@@ -37,6 +37,7 @@ class SqliteLedger:
         self.execute = connection.execute
         self.executemany = connection.executemany
         self.book = book
+        self.rule = book.rule
         self.settings = settings
         self.now = now
         self.claimer: str | None = None
@@ -67,13 +68,12 @@ class SqliteLedger:
     def uses(self, job: Row) -> Sequence[Use]:
         return self.book.uses(job.task, job.queue, job.uses)
 
-    def rule(self, key: str) -> Rule:
-        return self.book.rule(key)
-
     def held(self, key: str) -> int:
-        if key not in self._held:
+        found = self._held.get(key)
+        if found is None:
             self.count_held([key])
-        return self._held[key]
+            found = self._held[key]
+        return found
 
     def count_held(self, keys: Iterable[str]) -> None:
         """Read the counts of keys that are about to be asked for, in one go."""
