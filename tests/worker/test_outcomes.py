@@ -157,3 +157,27 @@ async def test_an_exception_whose_text_cannot_be_made_is_still_a_failure(engine)
     job = await run(engine, raising(Strange()))
     assert job.state is JobState.FAILED
     assert "Strange" in error_of(job)
+
+
+async def test_outcomes_that_are_not_sent_yet_count_as_work_and_cannot_pile_up(engine, monkeypatch):
+    """A worker that settles a handful at a time must not claim more than it settles."""
+    most, out = 0, 0
+    exchange = type(engine).exchange
+
+    async def counted(self, worker, reports, want, queues=None, **more):
+        nonlocal most, out
+        answer = await exchange(self, worker, reports, want, queues, **more)
+        out += len(answer.attempts) - len(reports)
+        most = max(most, out)
+        return answer
+
+    async def work(n):
+        await asyncio.sleep(0.001 * (n % 3))
+
+    monkeypatch.setattr(type(engine), "exchange", counted)
+    task = StandIn("work", work)
+    for n in range(600):
+        await put(engine, task, args={"n": n})
+    await run_until_idle(engine, tasks(task), concurrency=50)
+    assert out == 0
+    assert most == 50
