@@ -81,7 +81,9 @@ class Work:
                 at_once = sum(n for id, n in self.now_running.items() if int(id[1:]) % 20 == int(tenant[6:]))
                 self.worst = max(self.worst, at_once)
             await asyncio.sleep(0.01)
-            for attempt in answer.attempts:  # over before it is told: another worker may start the next meanwhile
+            for (
+                attempt
+            ) in answer.attempts:  # over before it is told: another worker may start the next meanwhile
                 self.now_running[attempt.job] -= 1
             done = [Succeeded(attempt.job, attempt.number) for attempt in answer.attempts]
 
