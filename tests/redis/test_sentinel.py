@@ -75,5 +75,5 @@ async def test_sentinels_may_have_a_password_of_their_own(program: str, open_eng
 
 async def test_a_master_that_no_sentinel_knows_is_said(sentinels: Sentinels) -> None:
     url = sentinels.url.replace("/main", "/other")
-    with pytest.raises(EngineUnavailable, match="no sentinel names the master 'other': .* does not know it"):
+    with pytest.raises(EngineUnavailable, match=r"no sentinel names the master 'other': .* does not know it"):
         await RedisEngine(parse(url, url)).open()

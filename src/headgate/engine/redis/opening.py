@@ -13,7 +13,7 @@ from headgate.engine.redis.catalogue import SINGLE, VERSION
 from headgate.engine.redis.refusals import server_error, unknown_version
 from headgate.engine.redis.scripts import lone_script
 from headgate.engine.redis.servers import Client, Servers, client
-from headgate.engine.redis.tls import untrusted
+from headgate.engine.redis.tls import guess, untrusted
 from headgate.engine.redis.url import Target
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, SchemaMismatch
 
@@ -35,7 +35,7 @@ def found(servers: Servers, partition: Partition) -> bool:
         servers.doubt()
         if remedy := untrusted(error):
             raise ConfigError(f"{target.shown}: {remedy} ({error})") from None
-        raise EngineUnavailable(f"{target.shown} cannot be reached: {error}") from None
+        raise EngineUnavailable(f"{target.shown} cannot be reached: {guess(error, target.tls)}") from None
 
 
 def _found(servers: Servers, partition: Partition) -> bool:

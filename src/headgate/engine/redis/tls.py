@@ -45,13 +45,23 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
         raise ConfigError(f"the certificates to trust, ?ca={ca}, cannot be read: {error}") from None
 
 
-def untrusted(error: BaseException | str) -> str | None:
-    """What to do about an error, where it is about TLS."""
+def untrusted(error: BaseException) -> str | None:
+    """What to do about an error, where it is for certain about certificates or the want of TLS."""
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return "its certificate is not trusted; name the certificates to trust by ?ca=file"
-    if "WRONG_VERSION_NUMBER" in text or "record layer failure" in text:
-        return "it does not speak TLS on this port; write redis:// instead of rediss://, or name its TLS port"
-    if "certificate required" in text or "CERTIFICATE_REQUIRED" in text:
-        return "it wants a certificate of ours; name it by ?cert=file&key=file"
+    if "WRONG_VERSION_NUMBER" in text:
+        return "it does not speak TLS on this port; write redis:// instead of rediss://"
     return None
+
+
+def guess(error: BaseException, tls: Tls | None) -> str:
+    """What may be the matter with a server that hangs up, or says nothing, when it is spoken to in TLS."""
+    text = str(error)
+    if tls is None:
+        return text
+    if tls.cert is None and any(sign in text for sign in ("closed", "EOF", "reset", "certificate required")):
+        return f"{text}; does it ask for a certificate of ours? Name it by ?cert=file&key=file"
+    if "imeout" in text:
+        return f"{text}; is it a port for TLS?"
+    return text
