@@ -26,6 +26,8 @@ SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
     "55P03": (EngineUnavailable, "a lock was not to be had within lock_timeout; is a transaction stuck?"),
     "40P01": (EngineUnavailable, "the server broke a deadlock by ending this statement"),
     "40001": (EngineUnavailable, "the transaction could not be serialized; Headgate needs READ COMMITTED"),
+    "26000": (ConfigError, "a pooler does not keep prepared statements; add ?prepared=off to the URL"),
+    "42P05": (ConfigError, "a pooler mixes up prepared statements; add ?prepared=off to the URL"),
     "3F000": (SchemaMismatch, "the schema is missing; run `headgate migrate`"),
     "42P01": (SchemaMismatch, "a table is missing; run `headgate migrate`"),
     "42883": (SchemaMismatch, "a function is missing; run `headgate migrate`"),
