@@ -42,8 +42,10 @@ def translated(where: str) -> Generator[None]:
         yield
     except asyncpg.PostgresError as error:
         raise _known(where, error) from error
-    except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+    except asyncpg.InterfaceError as error:
         raise EngineUnavailable(f"{where}: the connection was lost ({error})") from error
+    except asyncpg.InternalClientError as error:  # the end of a connection, seen from inside the driver
+        raise EngineUnavailable(f"{where}: the connection was lost") from error
     except TimeoutError as error:
         raise EngineUnavailable(f"{where}: the server did not answer in time") from error
     except OSError as error:
@@ -52,6 +54,8 @@ def translated(where: str) -> Generator[None]:
 
 def _known(where: str, error: asyncpg.PostgresError) -> HeadgateError:
     code: str = getattr(error, "sqlstate", None) or ""
+    if "could not extend file" in str(error):  # also beyond a quota, for which there is no code
+        code = "53100"
     if code in SQLSTATES:
         kind, remedy = SQLSTATES[code]
         return kind(f"{where}: {remedy} ({error})")
