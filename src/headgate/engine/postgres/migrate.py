@@ -9,7 +9,7 @@ from headgate.engine.postgres.lanes import Connection
 from headgate.engine.postgres.scripts import for_schema, lock_number, quoted, scripts
 from headgate.errors import ConfigError, SchemaMismatch
 
-OLDEST_SERVER = 140000
+OLDEST_SERVER = 14
 MIGRATING = 1212629334
 """The first half of the advisory lock under which a schema is migrated."""
 
@@ -22,8 +22,10 @@ def newest() -> int:
 def check_server(connection: Connection, where: str) -> None:
     """Refuse servers that cannot work."""
     version = connection.get_server_version()
-    if version.major * 10000 < OLDEST_SERVER:
-        raise SchemaMismatch(f"{where} is PostgreSQL {version.major}; Headgate needs 14 or newer")
+    if version.major < OLDEST_SERVER:
+        raise SchemaMismatch(
+            f"{where} is PostgreSQL {version.major}; Headgate needs {OLDEST_SERVER} or newer"
+        )
     encoding = connection.get_settings().server_encoding
     if encoding != "UTF8":
         raise ConfigError(f"{where}: the database's encoding is {encoding}; Headgate needs UTF8")
