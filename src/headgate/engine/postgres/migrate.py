@@ -2,9 +2,9 @@
 
 The tables have a version each time they change; functions and views belong to the version and are made anew with it.
 
-Processes of the release before go on while a schema is migrated, and afterwards, until they are replaced. So a migration
-adds (tables, columns with defaults, indexes); and a function whose parameters or result must change gets a new name,
-while the old one stays for a release.
+Processes of the release before go on while a schema is migrated, and afterwards, until they are replaced. So a
+migration adds (tables, columns with defaults, indexes); and a function whose parameters or result must change gets a
+new name, while the old one stays for a release.
 """
 
 from __future__ import annotations
