@@ -92,7 +92,7 @@ async def test_a_port_without_tls_is_said(
     start_server: StartServer, open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such a server takes the first words of TLS for a command that does not end, and waits."""
-    monkeypatch.setitem(servers.client.__kwdefaults__, "timeout", 0.3)
+    monkeypatch.setitem(servers.client.__kwdefaults__ or {}, "timeout", 0.3)
     with pytest.raises(EngineUnavailable, match="is it a port for TLS"):
         await open_engine(f"rediss://127.0.0.1:{start_server().port}", check=False)
 
