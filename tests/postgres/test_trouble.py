@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
+import msgspec
+import psycopg
 import pytest
 
 from headgate import App, ConfigError, EngineUnavailable, SchemaMismatch
 from headgate.engine.contract import Settings
 from headgate.engine.open import make_engine
-from headgate.engine.postgres import PostgresEngine
+from headgate.engine.postgres import PostgresEngine, migrate
 from headgate.engine.postgres.migrate import newest
 from headgate.job import NewJob
 from tests.postgres_server import PostgresProcess
@@ -44,6 +50,71 @@ async def test_a_user_without_rights(process: PostgresProcess) -> None:
     process.execute("DROP ROLE IF EXISTS poor")
     process.execute("CREATE ROLE poor LOGIN")
     await refused(process.url("of_the_poor", user="poor"), ConfigError, "lacks the rights")
+
+
+GUARDED = ["host all guarded 127.0.0.1/32 scram-sha-256", "host all banned 127.0.0.1/32 reject"]
+
+
+async def test_a_wrong_password_and_a_user_who_is_not_let_in() -> None:
+    server = PostgresProcess("password_encryption=scram-sha-256", hba=GUARDED)
+    server.start()
+    try:
+        server.execute("CREATE ROLE guarded LOGIN SUPERUSER PASSWORD 'right'")
+        server.execute("CREATE ROLE banned LOGIN")
+        for user in ("guarded:wrong", "guarded"):
+            await refused(server.url(user=user), ConfigError, "the password is wrong|no password")
+        await refused(server.url(user="banned"), ConfigError, "does not let this user in")
+        with pytest.raises(ConfigError) as caught:
+            await make_engine(server.url(user="guarded:wr0ng"), Settings()).open()
+        assert "wr0ng" not in str(caught.value)
+        engine = make_engine(server.url(user="guarded:right"), Settings())
+        await engine.open()
+        await engine.close()
+    finally:
+        server.stop()
+
+
+async def test_the_rights_that_the_guide_names_are_enough(process: PostgresProcess) -> None:
+    """One user makes the schema, another works in it."""
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "postgresql.md").read_text()
+    grants = guide.partition("```sql\nGRANT")[2].partition("```")[0]
+    for statement in ("DROP SCHEMA IF EXISTS headgate CASCADE", "DROP OWNED BY worker", "DROP ROLE worker"):
+        with suppress(psycopg.Error):
+            process.execute(statement)
+    process.execute("CREATE ROLE worker LOGIN")
+    await refused(process.url(user="worker"), ConfigError, "lacks the rights")
+    owner = make_engine(process.url(), Settings())
+    await owner.open()
+    await owner.close()
+    await refused(process.url(user="worker"), ConfigError, "lacks the rights")
+    process.execute("GRANT" + grants)
+    app = App(process.url(user="worker"))
+
+    @app.task(max_concurrent=1)
+    async def add(one: int, two: int) -> int:
+        return one + two
+
+    async with app, app.worker(concurrency=2):
+        assert await (await add.enqueue(1, 2)).result(timeout=10) == 3
+        await app.set_limit("task:add", 2, by="worker")
+        assert (await app.audit()).ok
+    process.execute("DROP OWNED BY worker")
+    process.execute("DROP ROLE worker")
+    process.execute("DROP SCHEMA headgate CASCADE")
+
+
+async def test_a_database_in_another_encoding(process: PostgresProcess) -> None:
+    process.execute("DROP DATABASE IF EXISTS latin")
+    process.execute("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'")
+    await refused(process.url(database="latin"), ConfigError, "LATIN1; Headgate needs UTF8")
+    process.execute("DROP DATABASE latin")
+
+
+async def test_a_server_that_is_too_old(process: PostgresProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no old one to be had here: the oldest that is taken is newer than the one there is."""
+    monkeypatch.setattr(migrate, "OLDEST_SERVER", 999)
+    await refused(process.url("too_old"), SchemaMismatch, r"is PostgreSQL \d+; Headgate needs 999 or newer")
+    assert process.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'too_old'") == []
 
 
 async def test_a_read_only_server(process: PostgresProcess) -> None:
@@ -85,6 +156,30 @@ async def test_two_processes_migrate_at_once(process: PostgresProcess) -> None:
         await engine.close()
 
 
+def test_the_command_migrates_once_however_often_it_is_started(process: PostgresProcess) -> None:
+    process.execute('DROP SCHEMA IF EXISTS "by command" CASCADE')
+    command = [
+        sys.executable,
+        "-m",
+        "headgate.cli",
+        "migrate",
+        "--json",
+        "--url",
+        process.url("by%20command"),
+    ]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    said = [msgspec.json.decode(each.communicate(timeout=60)[0]) for each in running]
+    assert [each.returncode for each in running] == [0] * 4
+    assert sorted(each["before"] for each in said) == [0, newest(), newest(), newest()]
+    assert {each["after"] for each in said} == {newest()}
+    process.execute("""UPDATE "by command".meta SET value = '99' WHERE name = 'version'""")
+    newer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert newer.returncode != 0
+    assert "has version 99" in newer.stderr
+    assert "Traceback" not in newer.stderr
+    process.execute('DROP SCHEMA "by command" CASCADE')
+
+
 async def test_a_statement_that_takes_too_long(process: PostgresProcess) -> None:
     engine = PostgresEngine(process.dsn + "?options=-c%20statement_timeout%3D200", schema="patient")
     await engine.open()
@@ -102,7 +197,8 @@ async def test_a_statement_that_takes_too_long(process: PostgresProcess) -> None
     ("url", "says"),
     [
         ("postgresql://host/db?schema=", "names no schema"),
-        ("postgresql://host:x/db", "ort"),
+        ("postgresql://host:x/db", "'host:x' is no host and port"),
+        ("postgresql://one:5432,two:x/db", "'two:x' is no host and port"),
         ("postgresql://host/db?prepared=maybe", "on or off"),
         ("postgresql://host/db#x", "%23"),
     ],
@@ -116,16 +212,3 @@ def test_a_url_that_can_never_work_is_refused_at_once(url: str, says: str) -> No
 def test_a_schema_name_that_cannot_be(name: str) -> None:
     with pytest.raises(ConfigError, match="schema name"):
         PostgresEngine("postgresql://host/db", schema=name)
-
-
-async def test_other_programs_views_of_the_store(process: PostgresProcess) -> None:
-    engine = PostgresEngine(process.dsn, schema="viewed")
-    await engine.open()
-    await engine.enqueue([NewJob("j", "t", tenant="acme")])
-    assert process.execute("SELECT id, task, tenant, state FROM viewed.jobs_view") == [
-        ("j", "t", "acme", "ready")
-    ]
-    for view in ("limits_view", "holders_view", "waiting_view"):
-        assert process.execute(f"SELECT * FROM viewed.{view}") == []
-    await engine.close()
-    process.execute("DROP SCHEMA viewed CASCADE")

@@ -191,3 +191,35 @@ async def test_an_app_enqueues_inside_a_transaction(process: PostgresProcess, sc
         await commit()
         await handle.result(timeout=5)
     assert ran == [1]
+
+
+async def test_a_job_starts_promptly_on_a_key_that_went_idle_while_its_transaction_was_open(
+    process: PostgresProcess, schema: str
+) -> None:
+    """When its slot was given back, nobody could see the job yet; its commit has to bring it to the worker."""
+    from typing import Annotated
+    from urllib.parse import quote
+
+    app = App(process.url(quote(schema)))
+    finish, began, started = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @app.task(name="hold")
+    async def hold(key: Annotated[str, ConcurrencyLimit(1, scope="key")], last: bool) -> None:
+        if last:
+            started.set()
+        else:
+            began.set()
+            await finish.wait()
+
+    async with app, by_asyncpg(process.dsn) as (connection, commit, _), app.worker(concurrency=2):
+        first = await hold.enqueue("k", False)
+        await asyncio.wait_for(began.wait(), 5)
+        second = await app.enqueue(hold.job("k", True), connection=connection)
+        finish.set()
+        await first.result(timeout=5)
+        await asyncio.sleep(0.2)  # the worker has gone to sleep
+        assert not started.is_set()
+        await commit()
+        await asyncio.wait_for(started.wait(), 0.5)
+        await second.result(timeout=5)
+        assert (await app.audit()).ok

@@ -51,7 +51,8 @@ class Cluster:
 
     def _node(self, program: str, options: tuple[str, ...]) -> RedisProcess:
         return RedisProcess(
-            program, "--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--save", "", *options,
+            program, "--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--save", "",
+            "--repl-diskless-sync-delay", "0", *options,
             port=free_cluster_port(),
         )  # fmt: skip
 

@@ -130,7 +130,7 @@ async def test_slots_move_under_load_and_nothing_is_lost_or_run_twice(
     await other.close()
 
 
-async def test_a_master_dies_and_its_replica_goes_on(program: str) -> None:
+async def test_a_master_dies_and_its_replica_goes_on(program: str, caplog: pytest.LogCaptureFixture) -> None:
     """Acknowledged a moment before the master died may be lost: replication does not wait. All else is kept."""
     cluster = Cluster(program, 3)
     try:
@@ -156,6 +156,8 @@ async def test_a_master_dies_and_its_replica_goes_on(program: str) -> None:
         work = Work(engine)
         await work.run("w", 100)
         assert work.worst == 1
+        (line,) = [each.message for each in caplog.records if "has taken over" in each.message]
+        assert f"from 127.0.0.1:{victim.port}" in line
         assert audit(await engine.snapshot()) == []
         await engine.close()
     finally:

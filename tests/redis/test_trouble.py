@@ -166,11 +166,11 @@ async def test_a_restarted_server_is_noticed_and_used_again(
     server.kill()
     with pytest.raises(EngineUnavailable):
         await engine.enqueue([NewJob("j2", "t")])
+    called.clear()
     server.start()
     with caplog.at_level(logging.WARNING, "headgate.engine"):
         await engine.enqueue([NewJob("j3", "t")])
     assert "restarted" in caplog.text
-    called.clear()
     await asyncio.wait_for(called.wait(), 10)  # reconnected: everybody is woken once
     await asyncio.sleep(0.2)
     called.clear()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headgate.errors import SchemaMismatch
+from headgate.errors import EngineUnavailable, SchemaMismatch
 from headgate.job import JobState
 from headgate.worker import Worker
 from headgate.worker.link import LONGEST_WAIT, Backoff
@@ -119,3 +119,33 @@ def test_the_back_off_doubles_to_its_limit_and_begins_anew_after_success():
     assert waits[-1] >= LONGEST_WAIT / 2
     backoff.reset()
     assert backoff.wait() <= 0.1
+
+
+async def test_trouble_that_concerns_exchanges_alone_is_said_once(failing: FailingEngine, caplog):
+    """Sweeps and heartbeats get through meanwhile, as they do when the store's disk is full."""
+    finish = asyncio.Event()
+
+    async def work():
+        await finish.wait()
+        return 1
+
+    task = StandIn("work", work)
+    id = await put(failing, task)
+    async with working(failing, task, lease=1) as (_, watcher):
+        await watcher.seen("exchanged", 2)
+        exchange = failing.exchange
+
+        async def full(*args, **kwargs):
+            raise EngineUnavailable("the disk is full")
+
+        failing.exchange = full
+        finish.set()
+        await watcher.seen("unavailable")
+        sweeps, beats = watcher.count("swept"), watcher.count("beat")
+        await watcher.seen("swept", sweeps + 2)
+        await watcher.seen("beat", beats + 2)
+        failing.exchange = exchange
+        (job,) = await ended(failing, id)
+        await watcher.seen("recovered")
+    assert job.state is JobState.SUCCEEDED
+    assert watcher.count("unavailable") == watcher.count("recovered") == 1

@@ -6,7 +6,8 @@ sqlite:///jobs.db            a file, relative to the working directory
 sqlite:////var/lib/jobs.db   a file, absolute; with ?synchronous=full a power cut loses nothing either
 postgresql://user@host/db    a schema of a database: `headgate`, or another with ?schema=name; ?prepared=off for poolers
                              that cannot keep prepared statements; what else stands behind the question mark is
-                             the driver's (sslmode, host=/var/run/postgresql …)
+                             the driver's (sslmode, host=/var/run/postgresql …); several hosts, host1:5432,host2:5432,
+                             with ?target_session_attrs=primary
 redis://host:6379/0          Redis or Valkey; also rediss://, valkey://, unix://, redis+sentinel://, redis+cluster://
 """
 
@@ -94,10 +95,11 @@ def postgres_options(parts: SplitResult, url: str) -> tuple[str, dict[str, str]]
     """The driver's URL, and our own options out of it."""
     if parts.fragment:
         raise ConfigError(f"{shown_url(url)!r}: a '#' in a URL is written %23")
-    try:
-        _ = parts.port
-    except ValueError as error:
-        raise ConfigError(f"{shown_url(url)!r}: {error}") from None
+    for host in parts.netloc.rpartition("@")[2].split(","):
+        try:
+            _ = urlsplit(f"//{host}").port
+        except ValueError as error:
+            raise ConfigError(f"{shown_url(url)!r}: {host!r} is no host and port: {error}") from None
     options = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in options if name in ("schema", "prepared")}
     if ours.get("schema") == "":

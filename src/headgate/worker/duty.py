@@ -33,13 +33,13 @@ async def _attempt(duty: Duty, link: Link, backoff: Backoff) -> float:
     try:
         pause = await duty.run_once()
     except EngineUnavailable as error:
-        link.failed(error)
+        link.failed(error, duty.name)
         return backoff.wait()
     except Exception:
         log.exception("the worker's %s failed; it goes on", duty.name)
         return backoff.wait()
     backoff.reset()
-    link.worked()
+    link.worked(duty.name)
     return pause
 
 

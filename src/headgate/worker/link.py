@@ -34,22 +34,27 @@ class Backoff:
 
 
 class Link:
-    """Whether the engine answers, as far as this worker can tell. Shared by everything that calls it."""
+    """Whether the engine answers, as far as this worker can tell. Shared by everything that calls it.
+
+    Trouble may be partial: a full disk refuses outcomes and still renews leases. So only what failed first can say that
+    it is over; otherwise the two would write line after line.
+    """
 
     def __init__(self, events: Events) -> None:
         self.down = False
+        self._first = ""
         self._events = events
 
-    def failed(self, error: EngineUnavailable) -> None:
-        """A call did not get through; the first of a row is logged."""
+    def failed(self, error: EngineUnavailable, who: str) -> None:
+        """A call of somebody did not get through; the first of a row is logged."""
         if not self.down:
-            self.down = True
+            self.down, self._first = True, who
             log.warning("the engine cannot be reached, trying again: %s", error)
             self._events.emit("unavailable", error=str(error))
 
-    def worked(self) -> None:
-        """A call got through."""
-        if self.down:
+    def worked(self, who: str) -> None:
+        """A call of somebody got through."""
+        if self.down and who == self._first:
             self.down = False
             log.warning("the engine can be reached again")
             self._events.emit("recovered")

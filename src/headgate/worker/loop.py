@@ -89,7 +89,7 @@ class ExchangeLoop:
             try:
                 await self._turn()
             except EngineUnavailable as error:
-                self._link.failed(error)
+                self._link.failed(error, "exchange")
                 await asyncio.sleep(self._backoff.wait())
             except LeaseLost:
                 self._lease.lose(self._lease.id, "the engine says that it has lapsed")
@@ -190,7 +190,7 @@ class ExchangeLoop:
 
     def _works(self) -> None:
         self._backoff.reset()
-        self._link.worked()
+        self._link.worked("exchange")
 
     def _tell(self, answer: Exchanged) -> None:
         for job, attempt in answer.refused:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from headgate.engine.postgres.trouble import translated
+from headgate.errors import EngineUnavailable
 
 MOST = 8
 """Connections per event loop and process. A worker uses two or three: exchange, heartbeat, sweep."""
@@ -58,7 +59,8 @@ class Lanes:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
-        """A connection for one verb. One that was interrupted in the middle is not used again."""
+        """A connection for one verb. One that was interrupted or in trouble is not used again: it may lead to a server
+        that has become a standby."""
         loop = asyncio.get_running_loop()
         lane = self._lanes.get(loop)
         if lane is None:
@@ -70,7 +72,7 @@ class Lanes:
             try:
                 with translated(self.where):
                     yield connection
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, EngineUnavailable):
                 connection.terminate()
                 raise
             except BaseException:

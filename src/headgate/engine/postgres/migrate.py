@@ -1,17 +1,29 @@
 """Numbered migrations, forward only. Two processes may start at once: the second waits and finds the work done.
 
 The tables have a version each time they change; functions and views belong to the version and are made anew with it.
+
+Processes of the release before go on while a schema is migrated, and afterwards, until they are replaced. So a
+migration adds (tables, columns with defaults, indexes); and a function whose parameters or result must change gets a
+new name, while the old one stays for a release.
 """
 
 from __future__ import annotations
+
+import asyncio
+import random
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from headgate.engine.postgres.lanes import Connection
 from headgate.engine.postgres.scripts import for_schema, lock_number, quoted, scripts
 from headgate.errors import ConfigError, SchemaMismatch
 
-OLDEST_SERVER = 140000
+OLDEST_SERVER = 14
 MIGRATING = 1212629334
 """The first half of the advisory lock under which a schema is migrated."""
+LOCK_TIMEOUT = 500
+"""Milliseconds that a migration waits for a table: less than the server's deadlock_timeout."""
+TRIES = 50
 
 
 def newest() -> int:
@@ -22,8 +34,10 @@ def newest() -> int:
 def check_server(connection: Connection, where: str) -> None:
     """Refuse servers that cannot work."""
     version = connection.get_server_version()
-    if version.major * 10000 < OLDEST_SERVER:
-        raise SchemaMismatch(f"{where} is PostgreSQL {version.major}; Headgate needs 14 or newer")
+    if version.major < OLDEST_SERVER:
+        raise SchemaMismatch(
+            f"{where} is PostgreSQL {version.major}; Headgate needs {OLDEST_SERVER} or newer"
+        )
     encoding = connection.get_settings().server_encoding
     if encoding != "UTF8":
         raise ConfigError(f"{where}: the database's encoding is {encoding}; Headgate needs UTF8")
@@ -52,12 +66,26 @@ async def version(connection: Connection, schema: str, where: str) -> int:
 
 
 async def migrate(connection: Connection, schema: str, where: str) -> tuple[int, int]:
-    """Bring the schema to this code's version; returns the versions before and after."""
+    """Bring the schema to this code's version; returns the versions before and after.
+
+    Workers go on meanwhile. Whoever changes a table waits for those who use it, and all others wait behind him; so a
+    migration that does not get its tables at once lets go of everything and comes again.
+    """
     check_server(connection, where)
+    for _ in range(TRIES):
+        try:
+            return await _migrate(connection, schema, where)
+        except asyncpg.LockNotAvailableError:
+            await asyncio.sleep(random.uniform(0.1, 0.5))
+    return await _migrate(connection, schema, where)
+
+
+async def _migrate(connection: Connection, schema: str, where: str) -> tuple[int, int]:
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1, $2)", MIGRATING, lock_number(schema))
         before = await version(connection, schema, where)
         if before < newest():
+            await connection.execute(f"SET LOCAL lock_timeout = {LOCK_TIMEOUT}")
             await _apply(connection, schema, before)
     return before, newest()
 

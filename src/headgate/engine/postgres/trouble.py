@@ -26,6 +26,8 @@ SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
     "55P03": (EngineUnavailable, "a lock was not to be had within lock_timeout; is a transaction stuck?"),
     "40P01": (EngineUnavailable, "the server broke a deadlock by ending this statement"),
     "40001": (EngineUnavailable, "the transaction could not be serialized; Headgate needs READ COMMITTED"),
+    "26000": (ConfigError, "a pooler does not keep prepared statements; add ?prepared=off to the URL"),
+    "42P05": (ConfigError, "a pooler mixes up prepared statements; add ?prepared=off to the URL"),
     "3F000": (SchemaMismatch, "the schema is missing; run `headgate migrate`"),
     "42P01": (SchemaMismatch, "a table is missing; run `headgate migrate`"),
     "42883": (SchemaMismatch, "a function is missing; run `headgate migrate`"),
@@ -40,8 +42,10 @@ def translated(where: str) -> Generator[None]:
         yield
     except asyncpg.PostgresError as error:
         raise _known(where, error) from error
-    except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+    except asyncpg.InterfaceError as error:
         raise EngineUnavailable(f"{where}: the connection was lost ({error})") from error
+    except asyncpg.InternalClientError as error:  # the end of a connection, seen from inside the driver
+        raise EngineUnavailable(f"{where}: the connection was lost") from error
     except TimeoutError as error:
         raise EngineUnavailable(f"{where}: the server did not answer in time") from error
     except OSError as error:
@@ -50,6 +54,8 @@ def translated(where: str) -> Generator[None]:
 
 def _known(where: str, error: asyncpg.PostgresError) -> HeadgateError:
     code: str = getattr(error, "sqlstate", None) or ""
+    if "could not extend file" in str(error):  # also beyond a quota, for which there is no code
+        code = "53100"
     if code in SQLSTATES:
         kind, remedy = SQLSTATES[code]
         return kind(f"{where}: {remedy} ({error})")

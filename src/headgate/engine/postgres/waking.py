@@ -29,6 +29,8 @@ LIVES = 60
 """Seconds until a listener that was not heard of is forgotten."""
 POLL = 0.25
 """Seconds between wakes where notifications do not come through."""
+POLLING = 60.0
+"""Seconds until it is tried again whether they do."""
 LONGEST_WAIT = 5.0
 ECHO_TIMEOUT = 2.0
 
@@ -48,6 +50,7 @@ class Watchers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: asyncio.Event | None = None
         self._stopping = False
+        self._polling = False
 
     @property
     def sole(self) -> bool:
@@ -160,17 +163,16 @@ class Watchers:
                 await connection.add_listener(channel(self._schema), on_notify)
                 await self._register(connection)
                 self.signal(work=True, ended=True)
-                through = await self._comes_through(heard)
+                if not self._stopping and not await self._comes_through(heard):
+                    await self._forget(connection)
+                    await self._poll()
+                    return
                 while not self._stopping and not lost.is_set():
                     self._changed.clear()
                     await self._register(connection)
-                    await self._sleep(REFRESH if through else POLL)
-                    if not through:
-                        self.signal(work=True, ended=True)
+                    await self._sleep(REFRESH)
                 if not lost.is_set():
-                    await connection.execute(
-                        f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id
-                    )
+                    await self._forget(connection)
         finally:
             connection.terminate()
             await asyncio.sleep(0)
@@ -185,12 +187,28 @@ class Watchers:
         try:
             await asyncio.wait_for(heard.wait(), ECHO_TIMEOUT)
         except TimeoutError:
-            log.warning(
-                "notifications do not come through (a pooler in transaction mode?); asking every %s s instead",
-                POLL,
-            )
-            return False
-        return True
+            if not self._polling:
+                log.warning(
+                    "notifications do not come through (a pooler in transaction mode?); asking every %s s instead",
+                    POLL,
+                )
+            self._polling = True
+        else:
+            if self._polling:
+                log.info("notifications come through again")
+            self._polling = False
+        return not self._polling
+
+    async def _poll(self) -> None:
+        """Without notifications, for a minute; then they are tried again."""
+        end = asyncio.get_running_loop().time() + POLLING
+        while not self._stopping and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(POLL)
+            self.signal(work=True, ended=True)
+
+    async def _forget(self, connection: Connection) -> None:
+        """Nobody needs to notify this process."""
+        await connection.execute(f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id)
 
     async def _sleep(self, seconds: float) -> None:
         assert self._changed is not None

@@ -28,6 +28,9 @@ log = logging.getLogger("headgate.engine")
 PAUSE = 0.05
 """Seconds between two tries while a slot moves or a new master is being found."""
 
+WITHOUT_FUNCTIONS = ("'fcall'", "'function|load'", "'function'", "unknown command", "unknown subcommand")
+"""What a server says that forbids functions to this user, or has hidden their commands."""
+
 Loop = asyncio.AbstractEventLoop
 Pending = asyncio.Task[Wire]
 
@@ -93,16 +96,17 @@ class Calls:
     ) -> Any:
         """Loads the library where it is missing; a server that does not let us is given scripts instead."""
         reply = await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
-        if not isinstance(reply, hiredis.ReplyError) or "unction not found" not in str(reply):
+        if not isinstance(reply, hiredis.ReplyError):
             return reply
-        loaded = await wire.send(b"FUNCTION", b"LOAD", b"REPLACE", library().text)
-        if isinstance(loaded, hiredis.ReplyError):
-            if str(loaded).startswith("READONLY"):
-                return loaded
-            log.info("functions cannot be loaded, scripts are used instead: %s", loaded)
-            wire.has_functions = False
-            return await self._ask(wire, partition, script, arguments)
-        return await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
+        if "unction not found" in str(reply):
+            reply = await wire.send(b"FUNCTION", b"LOAD", b"REPLACE", library().text)
+            if not isinstance(reply, hiredis.ReplyError):
+                return await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
+        if not any(sign in str(reply).lower() for sign in WITHOUT_FUNCTIONS):
+            return reply
+        log.info("functions are not to be had here, scripts are used instead: %s", reply)
+        wire.has_functions = False
+        return await self._ask(wire, partition, script, arguments)
 
     async def _refused(self, text: str, partition: Partition, wire: Wire, late: bool) -> None:
         """Prepare for another try, or raise."""

@@ -13,6 +13,7 @@ from headgate.engine.redis.catalogue import SINGLE, VERSION
 from headgate.engine.redis.refusals import server_error, unknown_version
 from headgate.engine.redis.scripts import lone_script
 from headgate.engine.redis.servers import Client, Servers, client
+from headgate.engine.redis.tls import guess, untrusted
 from headgate.engine.redis.url import Target
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, SchemaMismatch
 
@@ -32,7 +33,9 @@ def found(servers: Servers, partition: Partition) -> bool:
         raise server_error(_full_text(error), target.shown) from None
     except refused.RedisError as error:
         servers.doubt()
-        raise EngineUnavailable(f"{target.shown} cannot be reached: {error}") from None
+        if remedy := untrusted(error):
+            raise ConfigError(f"{target.shown}: {remedy} ({error})") from None
+        raise EngineUnavailable(f"{target.shown} cannot be reached: {guess(error, target.tls)}") from None
 
 
 def _found(servers: Servers, partition: Partition) -> bool:
@@ -90,7 +93,7 @@ def _full_text(error: refused.RedisError) -> str:
 def _check_server(asked: Client, target: Target) -> None:
     try:
         info: dict[str, Any] = asked.info()
-    except refused.NoPermissionError:
+    except refused.ResponseError:  # not allowed, or renamed
         return
     version = str(info.get("redis_version", "0"))
     if "valkey_version" not in info and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+import logging
 from typing import Any
 
 import redis
-from redis.sentinel import MasterNotFoundError, Sentinel
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from headgate.engine.redis.refusals import server_error
+from headgate.engine.redis.tls import untrusted
 from headgate.engine.redis.url import Address, Target
 from headgate.errors import EngineUnavailable
 
+log = logging.getLogger("headgate.engine")
+
 SLOTS = 16384
+PATIENCE = 10.0
+"""Seconds for an answer to what is asked rarely."""
+SENTINEL_PATIENCE = 2.0
+"""Seconds for one sentinel: the next may be alive."""
+
+ONCE = Retry(NoBackoff(), 0)
+
+_TAKEN_OVER = "%s: %s has taken over from %s; what had not reached it by then is gone"
 
 Client = Any
 """A redis.Redis. Its types are partly unknown; here it is used for a handful of commands."""
@@ -24,17 +37,22 @@ def slot_of(tag: str) -> int:
     return binascii.crc_hqx(tag[1 : tag.index("}")].encode(), 0) % SLOTS
 
 
-def client(target: Target, address: Address | None) -> Client:
-    """A blocking client, for what is rare: opening, listening, asking around."""
+def client(target: Target, address: Address | None, *, timeout: float | None = PATIENCE) -> Client:
+    """A blocking client, for what is rare: opening, listening, asking around. It does not try again: callers do."""
     common: dict[str, Any] = {
-        "db": target.db, "username": target.user, "password": target.password, "socket_timeout": None,
-        "socket_connect_timeout": 10, "socket_keepalive": True, "protocol": 2,
+        "db": target.db, "username": target.user, "password": target.password, "socket_timeout": timeout,
+        "socket_connect_timeout": timeout or PATIENCE, "socket_keepalive": True, "protocol": 2, "retry": ONCE,
     }  # fmt: skip
     if address is None:
         del common["socket_connect_timeout"], common["socket_keepalive"]
         return redis.Redis(unix_socket_path=target.path, **common)
-    tls: dict[str, Any] = {"ssl": True, "ssl_ca_certs": target.ca} if target.tls else {}
+    tls: dict[str, Any] = target.tls.options() if target.tls else {}
     return redis.Redis(host=address[0], port=address[1], **common, **tls)
+
+
+def told(server: Address) -> str:
+    """An address for people."""
+    return f"{server[0]}:{server[1]}"
 
 
 class Servers:
@@ -61,26 +79,19 @@ class Servers:
 
 
 class Sentinels(Servers):
-    """The master that the sentinels name. Their own password is the master's."""
+    """The master that the sentinels name, and a word when it is another one than before."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self._master: Address | None = None
-        self._sentinel: Any = Sentinel(
-            list(target.addresses),
-            socket_timeout=5,
-            sentinel_kwargs={"password": target.password, "protocol": 2},
-        )
+        self._before: Address | None = None
 
     def address(self, slot: int) -> Address | None:
         if self._master is None:
-            try:
-                host, port = self._sentinel.discover_master(self.target.master)
-            except (MasterNotFoundError, redis.RedisError) as error:
-                raise EngineUnavailable(
-                    f"no sentinel of {self.target.shown} knows a master {self.target.master!r}: {error}"
-                ) from None
-            self._master = (host if isinstance(host, str) else host.decode(), int(port))
+            self._master = master = self._ask()
+            if self._before not in (None, master):
+                log.warning(_TAKEN_OVER, self.target.shown, told(master), told(self._before))
+            self._before = master
         return self._master
 
     def known(self, slot: int) -> Address | bool | None:
@@ -89,6 +100,40 @@ class Sentinels(Servers):
     def doubt(self) -> None:
         self._master = None
 
+    def _ask(self) -> Address:
+        errors: list[str] = []
+        for sentinel in self.target.addresses:
+            try:
+                answer = self._ask_one(sentinel)
+            except redis.RedisError as error:
+                errors.append(f"{told(sentinel)}: {untrusted(error) or error}")
+                continue
+            if answer is not None:
+                return answer
+            errors.append(f"{told(sentinel)} does not know it")
+        raise EngineUnavailable(f"no sentinel names the master {self.target.master!r}: {'; '.join(errors)}")
+
+    def _ask_one(self, sentinel: Address) -> Address | None:
+        """With the password that the URL gives for sentinels, else with the master's, else with none."""
+        given = self.target.sentinel_user, self.target.sentinel_password
+        first = given if given[1] is not None else (self.target.user, self.target.password)
+        try:
+            return self._ask_as(sentinel, *first)
+        except (redis.AuthenticationError, redis.ResponseError):
+            if given[1] is not None or first[1] is None:
+                raise
+            return self._ask_as(sentinel, None, None)
+
+    def _ask_as(self, sentinel: Address, user: str | None, password: str | None) -> Address | None:
+        asked = client(
+            self.target._replace(db=0, user=user, password=password), sentinel, timeout=SENTINEL_PATIENCE
+        )
+        try:
+            answer = asked.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.target.master)
+        finally:
+            asked.close()
+        return answer and (answer[0].decode(), int(answer[1]))
+
 
 class ClusterNodes(Servers):
     """The owners of slots, as the nodes tell them."""
@@ -96,13 +141,14 @@ class ClusterNodes(Servers):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self._owners: dict[int, Address] = {}
+        self._before: dict[int, Address] = {}
         self._nodes: dict[Address, None] = dict.fromkeys(target.addresses)
 
     def known(self, slot: int) -> Address | bool | None:
         return self._owners.get(slot, False)
 
     def moved(self, slot: int, address: Address) -> None:
-        self._owners[slot] = address
+        self._owners[slot] = self._before[slot] = address
         self._nodes[address] = None
 
     def doubt(self) -> None:
@@ -113,19 +159,29 @@ class ClusterNodes(Servers):
             self._ask()
         if slot not in self._owners:
             raise EngineUnavailable(f"no node of the cluster {self.target.shown} serves slot {slot}")
-        return self._owners[slot]
+        owner = self._owners[slot]
+        if (before := self._before.get(slot, owner)) != owner:
+            self._say(before, owner)
+        self._before[slot] = owner
+        return owner
+
+    def _say(self, before: Address, owner: Address) -> None:
+        """A node that has other slots still has only given this one away. Once for all slots that went with it."""
+        if before not in self._owners.values() and before in self._nodes:
+            log.warning(_TAKEN_OVER, self.target.shown, told(owner), told(before))
+            del self._nodes[before]
 
     def _ask(self) -> None:
         errors: list[str] = []
-        for node in list(self._nodes):
+        for node in dict.fromkeys((*self._nodes, *self.target.addresses)):
             asked = client(self.target, node)
             try:
                 self._learn(asked.execute_command("CLUSTER", "SLOTS"), node)
                 return
             except redis.ResponseError as error:
-                raise server_error(str(error), f"{node[0]}:{node[1]}") from None
+                raise server_error(str(error), told(node)) from None
             except redis.RedisError as error:
-                errors.append(f"{node[0]}:{node[1]}: {error}")
+                errors.append(f"{told(node)}: {error}")
             finally:
                 asked.close()
         raise EngineUnavailable(f"no node of the cluster can be reached: {'; '.join(errors)}")

@@ -21,6 +21,7 @@ from headgate.engine.redis.scripts import script
 from headgate.engine.redis.servers import client
 from headgate.engine.redis.url import Target
 from headgate.engine.redis.watching import Watchers
+from headgate.errors import HeadgateError
 
 log = logging.getLogger("headgate.engine")
 
@@ -35,8 +36,9 @@ class Store:
         self.target = target
         self.process = os.getpid()
         self.partitions = [Partition(target.prefix, number) for number in range(target.partitions)]
-        self.watchers = Watchers(self._subscribe, (redis.RedisError, OSError, ValueError))
+        self.watchers = Watchers(self._subscribe, (redis.RedisError, HeadgateError, OSError, ValueError))
         self.declared: dict[str, Limit] = {}
+        self._noticed: set[str] = set()
         self._calls = Calls(target, settings.busy_timeout)
         self._settings = {
             "patience": settings.patience, "reservation_ttl": settings.reservation_ttl,
@@ -102,7 +104,8 @@ class Store:
         """The store is not the one that was opened: it was flushed, or a server without its data has taken over."""
         before = partition.epoch
         await asyncio.to_thread(found, self._calls.servers, partition)
-        if before and partition.epoch != before:
+        if before and partition.epoch not in (before, *self._noticed):
+            self._noticed.add(partition.epoch)
             log.error(
                 "%s does not hold the jobs it held before: it was flushed, or a server without its data has taken "
                 "over. Limits are declared again; jobs that are gone stay gone",
@@ -113,7 +116,13 @@ class Store:
             await self.one(partition, "declare", limits)
 
     def _subscribe(self) -> Any:
-        address = self._calls.servers.address(self.partitions[0].slot)
-        pubsub = client(self.target, address).pubsub()
-        pubsub.subscribe(*(p.tag + channel for p in self.partitions for channel in CHANNELS))
+        servers = self._calls.servers
+        address = servers.address(self.partitions[0].slot)
+        pubsub = client(self.target, address, timeout=None).pubsub()
+        try:
+            pubsub.subscribe(*(p.tag + channel for p in self.partitions for channel in CHANNELS))
+        except redis.RedisError:
+            servers.doubt()
+            pubsub.close()
+            raise
         return pubsub

@@ -5,23 +5,26 @@ unix:///run/valkey.sock?db=0          a socket of this machine
 redis+sentinel://h1:26379,h2,h3/name  the master that the sentinels know under this name (rediss+sentinel:// over TLS)
 redis+cluster://h1:7000,h2:7001       a cluster (rediss+cluster:// over TLS)
 
-Options: prefix (what the keys begin with, `headgate`), partitions (1), db (where the path does not give it),
-ca (a file with the certificates to trust).
+Options: prefix (what the keys begin with, `headgate`), partitions (1), db (where the path does not give it); over TLS
+ca (a file with the certificates to trust), cert and key (our own, for servers that ask for it), verify (`full`, or `ca`
+to leave the host's name out); of sentinels sentinel_user and sentinel_password, where theirs are not the master's.
 """
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from headgate.engine.redis.tls import Tls
 from headgate.errors import ConfigError
 
 Address = tuple[str, int]
 Mode = Literal["server", "unix", "sentinel", "cluster"]
 
-OPTIONS = ("prefix", "partitions", "db", "ca")
+TLS_OPTIONS = ("ca", "cert", "key", "verify")
+SENTINEL_OPTIONS = ("sentinel_user", "sentinel_password")
+OPTIONS = ("prefix", "partitions", "db", *TLS_OPTIONS, *SENTINEL_OPTIONS)
 MOST_PARTITIONS = 1024
 
 
@@ -34,9 +37,10 @@ class Target(NamedTuple):
     db: int
     user: str | None
     password: str | None
-    tls: bool
-    ca: str | None
+    tls: Tls | None
     master: str
+    sentinel_user: str | None
+    sentinel_password: str | None
     prefix: str
     partitions: int
 
@@ -46,10 +50,6 @@ class Target(NamedTuple):
         if self.mode == "unix":
             return self.path
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
-
-    def tls_context(self) -> ssl.SSLContext | None:
-        """How to check the server's certificate."""
-        return ssl.create_default_context(cafile=self.ca) if self.tls else None
 
 
 def parse(url: str, shown: str) -> Target:
@@ -80,9 +80,10 @@ def parse(url: str, shown: str) -> Target:
         db=_db(path.strip("/") if mode == "server" else "", options, mode, shown),
         user=unquote(user) or None,
         password=unquote(password) or None,
-        tls=head.startswith(("rediss", "valkeys")),
-        ca=options.get("ca"),
+        tls=_tls(head, options, shown),
         master=path.strip("/") if mode == "sentinel" else "",
+        sentinel_user=options.get("sentinel_user"),
+        sentinel_password=options.get("sentinel_password"),
         prefix=_prefix(options, shown),
         partitions=_partitions(options, shown),
     )
@@ -90,7 +91,24 @@ def parse(url: str, shown: str) -> Target:
         raise ConfigError(f"{shown!r} names no socket; write unix:///run/valkey.sock")
     if mode == "sentinel" and not target.master:
         raise ConfigError(f"{shown!r} names no master; write redis+sentinel://host:26379/mymaster")
+    for name in SENTINEL_OPTIONS if mode != "sentinel" else ():
+        if name in options:
+            raise ConfigError(f"{shown!r}: {name} is for redis+sentinel://")
     return target
+
+
+def _tls(head: str, options: Mapping[str, str], shown: str) -> Tls | None:
+    given = [name for name in TLS_OPTIONS if name in options]
+    if not head.startswith(("rediss", "valkeys")):
+        if given:
+            raise ConfigError(f"{shown!r}: {given[0]} is for TLS; write rediss:// instead of {head}://")
+        return None
+    if "key" in options and "cert" not in options:
+        raise ConfigError(f"{shown!r}: a key needs its certificate, ?cert=file")
+    verify = options.get("verify", "full")
+    if verify not in ("full", "ca"):
+        raise ConfigError(f"{shown!r}: verify is full or ca, not {verify!r}")
+    return Tls(options.get("ca"), options.get("cert"), options.get("key"), verify == "full")
 
 
 def _options(parts: SplitResult, shown: str) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import hiredis
 
+from headgate.engine.redis.tls import untrusted
 from headgate.engine.redis.url import Address, Target
 from headgate.errors import EngineUnavailable
 
@@ -117,9 +118,10 @@ async def connect(target: Target, address: Address | None, patience: float) -> W
             if address is None:
                 await loop.create_unix_connection(lambda: wire, target.path)
             else:
-                await loop.create_connection(lambda: wire, *address, ssl=target.tls_context())
+                tls = target.tls.context() if target.tls else None
+                await loop.create_connection(lambda: wire, *address, ssl=tls)
     except TimeoutError:
         raise EngineUnavailable(f"{where} cannot be reached: no connection within 10 s") from None
     except OSError as error:
-        raise EngineUnavailable(f"{where} cannot be reached: {error}") from None
+        raise EngineUnavailable(f"{where} cannot be reached: {untrusted(error) or error}") from None
     return wire

@@ -1,0 +1,111 @@
+"""During a deploy: workers of the code of yesterday go on while a newer release changes the schema under their feet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import Annotated
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from headgate import App, ConcurrencyLimit, SchemaMismatch
+from headgate.engine.postgres import PostgresEngine, migrate
+from headgate.engine.postgres.migrate import newest
+from headgate.engine.postgres.scripts import scripts
+from headgate.job import NewJob
+from tests.postgres_server import PostgresProcess
+
+LATER = """
+ALTER TABLE headgate.jobs ADD COLUMN colour text;
+ALTER TABLE headgate.holders ADD COLUMN colour text;
+ALTER TABLE headgate.keys ADD COLUMN colour text;
+CREATE INDEX jobs_colour ON headgate.jobs (colour) WHERE colour IS NOT NULL;
+CREATE TABLE headgate.colours (colour text PRIMARY KEY);
+"""
+
+
+def of_tomorrow(folder: str) -> tuple[tuple[str, str], ...]:
+    """The scripts of a release with one migration more."""
+    return (*scripts(folder), *([("999_later.sql", LATER)] if folder == "migrations" else []))
+
+
+@pytest.fixture
+def store(process: PostgresProcess) -> str:
+    """A schema that no other test uses: its version is not ours any more."""
+    process.execute("DROP SCHEMA IF EXISTS deployed CASCADE")
+    return "deployed"
+
+
+async def test_running_workers_go_on_while_the_schema_is_migrated(
+    process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App(process.url(quote(store)))
+    running: Counter[int] = Counter()
+    most: Counter[int] = Counter()
+    ran: Counter[int] = Counter()
+
+    @app.task
+    async def work(number: int, key: Annotated[int, ConcurrencyLimit(2)]) -> None:
+        running[key] += 1
+        most[key] = max(most[key], running[key])
+        await asyncio.sleep(0.002)
+        ran[number] += 1
+        running[key] -= 1
+
+    stop = asyncio.Event()
+    handles = []
+
+    async def enqueue() -> None:
+        while not stop.is_set():
+            handles.append(await work.enqueue(len(handles), len(handles) % 10))
+
+    caplog.set_level(logging.WARNING, "headgate")
+    async with app, app.worker(concurrency=20), asyncio.timeout(60):
+        enqueuing = asyncio.create_task(enqueue())
+        while len(ran) < 100:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        with monkeypatch.context() as patch:
+            patch.setattr(migrate, "scripts", of_tomorrow)
+            newer = PostgresEngine(process.dsn, schema=store)
+            assert await newer.migrate() == (newest() - 1, newest())
+            await newer.enqueue([NewJob("from-tomorrow", "work", args='{"number": -1, "key": 99}')])
+            await newer.close()
+        after = len(ran)
+        while len(ran) < after + 100:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        stop.set()
+        await enqueuing
+        for handle in handles:
+            await handle.result(timeout=30)
+        await (await app.job("from-tomorrow")).result(timeout=30)
+        assert (await app.audit()).ok
+    assert set(ran.values()) == {1}
+    assert max(most.values()) == 2
+    assert [record.message for record in caplog.records] == []
+    yesterday = PostgresEngine(process.dsn, schema=store)
+    with pytest.raises(SchemaMismatch, match="upgrade Headgate"):
+        await yesterday.open()
+    await yesterday.close()
+
+
+async def test_a_migration_waits_its_turn_and_holds_up_nobody_for_long(
+    process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes tables in whatever order it needs them, others in another: it steps back instead of waiting."""
+    engine = PostgresEngine(process.dsn, schema=store)
+    await engine.open()
+    with monkeypatch.context() as patch, psycopg.connect(process.dsn) as other:
+        patch.setattr(migrate, "scripts", of_tomorrow)
+        other.execute("SELECT count(*) FROM deployed.keys")
+        newer = PostgresEngine(process.dsn, schema=store)
+        migrating = asyncio.create_task(newer.migrate())
+        await asyncio.sleep(0.2)
+        await asyncio.wait_for(engine.enqueue([NewJob("j", "t")]), 5)
+        assert not migrating.done()
+        other.rollback()
+        assert await migrating == (newest() - 1, newest())
+        await newer.close()
+    await engine.close()

@@ -1,0 +1,52 @@
+"""Every version that is installed here: tables, functions and views are made and work, limits hold, nothing leaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Annotated
+
+import pytest
+
+from headgate import App, ConcurrencyLimit, RateLimit
+from tests.postgres_server import PostgresProcess, installations
+
+
+@pytest.mark.parametrize("version", installations())
+async def test_a_mixed_load_on_each_version(version: str) -> None:
+    server = PostgresProcess("fsync=off", bin=installations()[version])
+    server.start()
+    try:
+        await _work(server)
+    finally:
+        server.stop()
+
+
+async def _work(server: PostgresProcess) -> None:
+    app = App(server.url())
+    running: Counter[int] = Counter()
+    most: Counter[int] = Counter()
+
+    @app.task(max_concurrent=6)
+    async def work(
+        number: int, key: Annotated[int, ConcurrencyLimit(2)], api: Annotated[str, RateLimit(1000, per=1)]
+    ) -> int:
+        running[key] += 1
+        most[key] = max(most[key], running[key])
+        await asyncio.sleep(0.002)
+        running[key] -= 1
+        return number
+
+    async with app:
+        async with app.worker(concurrency=20):
+            handles = await app.enqueue_many([work.job(n, n % 5, "a") for n in range(200)])
+            handles.append(await work.options(delay=0.2, unique="u", priority=1).enqueue(200, 0, "b"))
+            again = await work.options(unique="u").enqueue(201, 0, "b")
+            assert again.id == handles[-1].id
+            results = await asyncio.gather(*(handle.result(timeout=30) for handle in handles))
+            assert results == list(range(201))
+        server.execute("SELECT headgate.enqueue('nobody', '{}', '{\"queue\": \"elsewhere\"}')")
+        for view in ("jobs_view", "limits_view", "holders_view", "waiting_view"):
+            server.execute(f"SELECT * FROM headgate.{view}")
+        assert (await app.audit()).ok
+    assert max(most.values()) == 2
