@@ -145,7 +145,7 @@ CREATE OR REPLACE FUNCTION headgate._conflicts(p_ids text[], p_seqs bigint[], p_
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 DECLARE
-    v_last integer;
+    v_has  integer[] := array_fill(0, ARRAY[cardinality(p_ids)]);  -- after each: which of them has its key; 0 the stored one
     r      record;
     rival  record;
 BEGIN
@@ -159,22 +159,17 @@ BEGIN
         WHERE u.key IS NOT NULL WINDOW w AS (PARTITION BY u.tenant, u.key ORDER BY u.n) ORDER BY u.n
     LOOP
         rival := r;
-        IF r.before IS NOT NULL THEN
-            -- Who has the key now: the one before, or who stands for it. Its state does not matter, unless it is stored.
-            v_last := r.before;
-            WHILE rivals[v_last] IS NOT NULL AND array_position(p_ids, rivals[v_last]) IS NOT NULL LOOP
-                v_last := array_position(p_ids, rivals[v_last]);
-            END LOOP;
-            IF rivals[v_last] IS NULL THEN
-                rival.seq := p_seqs[v_last];
-                rival.id := p_ids[v_last];
-                rival.state := 'new';
-            END IF;
+        IF v_has[r.before] > 0 THEN
+            rival.seq := p_seqs[v_has[r.before]];
+            rival.id := p_ids[v_has[r.before]];
+            rival.state := 'new';
         END IF;
+        v_has[r.n] := r.n;
         IF rival.seq IS NULL THEN
             CONTINUE;
         ELSIF p_conflicts[r.n] = 'return' THEN
             rivals[r.n] := rival.id;
+            v_has[r.n] := coalesce(v_has[r.before], 0);
         ELSIF p_conflicts[r.n] = 'replace' AND rival.state <> 'running' THEN
             ousts[r.n] := rival.seq;
         ELSE
