@@ -14,11 +14,12 @@ LANGUAGE sql STABLE AS $$
                coalesce(l.algorithm = 'sliding_window', false) AS exact,
                coalesce(nullif(CASE WHEN l.algorithm = 'leaky' THEN 1 ELSE coalesce(l.burst, m.number) END, 0), 1) AS burst
         FROM (
-            SELECT u.key, u.n, left(u.key, 1) = 'r' AS rate, headgate._tenant(u.key) AS tenant,
-                   split_part(headgate._text(u.key), '=', 1) AS name,
-                   CASE WHEN strpos(headgate._text(u.key), '=') > 0
-                        THEN substr(headgate._text(u.key), strpos(headgate._text(u.key), '=') + 1) END AS value
-            FROM unnest(p_keys) WITH ORDINALITY AS u (key, n)
+            SELECT t.key, t.n, left(t.key, 1) = 'r' AS rate, headgate._tenant(t.key) AS tenant,
+                   split_part(t.text, '=', 1) AS name,
+                   CASE WHEN strpos(t.text, '=') > 0 THEN substr(t.text, strpos(t.text, '=') + 1) END AS value
+            FROM (SELECT u.key, u.n, headgate._text(u.key) AS text
+                  FROM unnest(p_keys) WITH ORDINALITY AS u (key, n) OFFSET 0) AS t
+            OFFSET 0
         ) AS k
         LEFT JOIN headgate.limits l ON l.name = k.name
         LEFT JOIN headgate.computed c ON c.key = k.key AND l.kind = 'floating'
@@ -132,7 +133,7 @@ DECLARE
     v_caps boolean := headgate._any_caps();
 BEGIN
     RETURN (
-        SELECT array_agg(DISTINCT k.key) FROM (
+        SELECT coalesce(array_agg(DISTINCT k.key), '{}') FROM (
             SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
             WHERE j.seq = ANY (p_seqs)
             UNION ALL SELECT j.offered_by FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)

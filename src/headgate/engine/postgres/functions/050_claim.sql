@@ -1,11 +1,13 @@
 -- The one walker (rule 10): start each job if all of its keys admit it now, else park it on the first that does not.
 -- p_seqs      ready jobs, or waiters that are offered room just now, in the order of the claim; the caller holds them and all their keys
 -- p_keys      these keys
--- p_offers    for each job the key whose room goes to it in this very step; NULL if they are as their rows say
+-- p_offers    for each job the key whose room is promised to it in this very step, if any; else it is as its row says
 -- p_known     the tasks that the worker knows; jobs of others are set aside
 -- Returns the started jobs in order and the touched keys.
 -- Reads: jobs by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
-CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_keys text[], p_offers text[], p_known text[], p_worker text, p_now bigint, p_patience integer,
+CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_keys text[], p_offers text[],
+                                           p_known text[], p_now bigint,
+                                           p_patience integer,
                                            OUT started bigint[], OUT touched text[], OUT unknown text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -46,7 +48,7 @@ BEGIN
                CASE WHEN j.refusals IS NULL THEN '{}'
                     ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own
         FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq
-             CROSS JOIN LATERAL (SELECT CASE WHEN p_offers IS NULL THEN j.offered_by ELSE p_offers[s.n] END AS offered_by) AS o,
+             CROSS JOIN LATERAL (SELECT coalesce(p_offers[s.n], j.offered_by) AS offered_by) AS o,
              headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
         ORDER BY s.n
     LOOP

@@ -7,7 +7,10 @@ CREATE OR REPLACE FUNCTION headgate._ready(p_queues text[], p_known text[], p_mo
                                            OUT seqs bigint[], OUT spare boolean, OUT limited boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_aside  boolean := EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND j.set_aside);
+    v_aside  boolean;
+    v_paused boolean;
+    v_first  text;
+    v_last   text;
     v_queues text[] := p_queues;
     v_queue  text;
     v_found  bigint[];
@@ -15,10 +18,19 @@ DECLARE
 BEGIN
     seqs := '{}';
     spare := false;
+    SELECT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND j.set_aside), EXISTS (SELECT 1 FROM headgate.paused),
+           (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside),
+           (SELECT max(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside)
+    INTO v_aside, v_paused, v_first, v_last;
     limited := v_aside;
-    IF p_queues IS NULL THEN
+    IF v_first IS NULL AND NOT v_aside THEN
+        RETURN;
+    END IF;
+    IF p_queues IS NULL AND v_first = v_last AND NOT v_aside THEN
+        v_queues := ARRAY[v_first];
+    ELSIF p_queues IS NULL THEN
         WITH RECURSIVE q (queue) AS (
-            SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside
+            SELECT v_first COLLATE "C"
             UNION ALL
             SELECT (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue > q.queue)
             FROM q WHERE q.queue IS NOT NULL
@@ -31,14 +43,17 @@ BEGIN
             ) AS u;
         END IF;
     END IF;
-    SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (
-        SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)
-        WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
-    ) AS u;
+    IF v_paused OR cardinality(v_queues) > 1 THEN
+        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (
+            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)
+            WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
+        ) AS u;
+    END IF;
 
     FOREACH v_queue IN ARRAY coalesce(v_queues, '{}') LOOP
         SELECT array_agg(l.seq), bool_or(l.limited) INTO v_found, v_some FROM (
-            SELECT j.seq, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL OR j.task <> ALL (p_known) AS limited
+            SELECT j.seq, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
+                   OR j.task <> ALL (p_known) AS limited
             FROM headgate.jobs j
             WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue = v_queue AND j.seq <> ALL (p_except)
             ORDER BY j.priority, j.due, j.seq LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
