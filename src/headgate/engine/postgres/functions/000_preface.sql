@@ -6,7 +6,7 @@
 --   1  rules      one advisory lock: shared by whoever decides on keys or moves jobs, exclusive for whoever changes numbers.
 --                 It comes after the names, for which one may have to wait until a caller's transaction ends.
 --   2  workers    the claiming worker FOR KEY SHARE; lapsed, retiring or returning ones FOR UPDATE
---   3  jobs       rows that a verb was asked about, in the order of `seq`, waiting if need be; after them
+--   3  jobs       rows that a verb was asked about, in the order of their ids, waiting if need be; after them
 --                 rows that it finds by itself (ready, due, expired) with SKIP LOCKED, which never waits
 --   4  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
 --   5  jobs again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has

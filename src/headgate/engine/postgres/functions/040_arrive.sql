@@ -33,7 +33,7 @@ BEGIN
         WITH lines AS (
             SELECT j.use_keys[1] AS key, j.queue, array_agg(j.seq ORDER BY s.n) AS seqs
             FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq GROUP BY 1, 2
-        ), rooms AS (
+        ), rooms AS MATERIALIZED (
             SELECT l.key, l.seqs, CASE
                 WHEN l.key = ANY (v_touched) AND EXISTS (SELECT 1 FROM headgate.jobs w
                     WHERE w.state = 'waiting' AND w.waiting_on = l.key AND w.queue = l.queue) THEN 0

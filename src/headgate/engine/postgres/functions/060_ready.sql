@@ -18,19 +18,32 @@ DECLARE
 BEGIN
     seqs := '{}';
     spare := false;
-    SELECT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND j.set_aside), EXISTS (SELECT 1 FROM headgate.paused),
-           (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside),
-           (SELECT max(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside)
-    INTO v_aside, v_paused, v_first, v_last;
+    SELECT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND j.set_aside), EXISTS (SELECT 1 FROM headgate.paused)
+    INTO v_aside, v_paused;
     limited := v_aside;
-    IF v_first IS NULL AND NOT v_aside THEN
-        RETURN;
+    IF NOT v_aside AND NOT v_paused AND (p_queues IS NULL OR cardinality(p_queues) = 1) THEN
+        -- One line is all there is, most of the time: it is read from its front once.
+        SELECT array_agg(l.seq), bool_or(l.limited), min(l.queue), max(l.queue) INTO v_found, v_some, v_first, v_last FROM (
+            SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
+                   OR j.task <> ALL (p_known) AS limited
+            FROM headgate.jobs j
+            WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue >= coalesce(p_queues[1], '') AND j.seq <> ALL (p_except)
+              AND (p_queues IS NULL OR j.queue = p_queues[1])
+            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
+            FOR UPDATE SKIP LOCKED
+        ) AS l;
+        IF v_found IS NULL THEN
+            RETURN;
+        ELSIF p_queues IS NOT NULL OR v_first = v_last AND NOT EXISTS (
+            SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue > v_first) THEN
+            seqs := v_found;
+            limited := v_some;
+            RETURN;
+        END IF;
     END IF;
-    IF p_queues IS NULL AND v_first = v_last AND NOT v_aside THEN
-        v_queues := ARRAY[v_first];
-    ELSIF p_queues IS NULL THEN
+    IF p_queues IS NULL THEN
         WITH RECURSIVE q (queue) AS (
-            SELECT v_first COLLATE "C"
+            SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside
             UNION ALL
             SELECT (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue > q.queue)
             FROM q WHERE q.queue IS NOT NULL
@@ -43,12 +56,10 @@ BEGIN
             ) AS u;
         END IF;
     END IF;
-    IF v_paused OR cardinality(v_queues) > 1 THEN
-        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (
-            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)
-            WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
-        ) AS u;
-    END IF;
+    SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (
+        SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)
+        WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
+    ) AS u;
 
     FOREACH v_queue IN ARRAY coalesce(v_queues, '{}') LOOP
         SELECT array_agg(l.seq), bool_or(l.limited) INTO v_found, v_some FROM (

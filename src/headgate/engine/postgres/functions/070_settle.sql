@@ -68,7 +68,7 @@ CREATE OR REPLACE FUNCTION headgate._report(p_worker text, p_jobs text[], p_atte
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     PERFORM 1 FROM headgate.jobs j
-    WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.seq FOR UPDATE;
+    WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.id FOR UPDATE;
     SELECT array_agg(x.seq) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
            array_agg(x.kind) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
            array_agg(x.said) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
@@ -100,19 +100,17 @@ DECLARE
 BEGIN
     WITH done AS (
         UPDATE headgate.jobs j
-        SET state = 'succeeded', outcome = 'succeeded', ended_at = p_now, result = l.said,
+        SET state = 'succeeded', outcome = 'succeeded', ended_at = p_now, result = r.said,
             expires_at = p_now + coalesce(j.retention, p_keep[1])
         FROM (
-            SELECT x.seq, r.attempt, r.said, r.n
-            FROM unnest(p_jobs, p_attempts, p_texts) WITH ORDINALITY AS r (id, attempt, said, n)
-            JOIN headgate.jobs x ON x.id = r.id ORDER BY x.seq
-        ) AS l
-        WHERE j.seq = l.seq AND j.attempt = l.attempt AND j.worker || '' = p_worker AND j.state || '' = 'running'
-        RETURNING j.seq, l.n
+            SELECT u.id, u.attempt, u.said, u.n
+            FROM unnest(p_jobs, p_attempts, p_texts) WITH ORDINALITY AS u (id, attempt, said, n) ORDER BY u.id COLLATE "C"
+        ) AS r
+        WHERE j.id = r.id AND j.attempt = r.attempt AND j.worker || '' = p_worker AND j.state || '' = 'running'
+        RETURNING j.seq, r.n
     )
-    SELECT array_agg(d.seq), array_agg(d.n),
-           ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (ARRAY(SELECT d.seq FROM done d)))
-    INTO seqs, v_places, keys FROM done d;
+    SELECT array_agg(d.seq), array_agg(d.n) INTO seqs, v_places FROM done d;
+    keys := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (seqs));
     IF v_places IS NULL OR cardinality(v_places) < cardinality(p_jobs) THEN
         refused := ARRAY(SELECT n FROM generate_series(1, cardinality(p_jobs)) AS n WHERE n <> ALL (coalesce(v_places, '{}')));
     END IF;

@@ -24,7 +24,7 @@ BEGIN
 END $$;
 
 -- Renew a lease; returns now and the jobs for which a cancel was asked, or nothing if the lease has lapsed.
--- Locks: workers (2).   Reads: jobs_cancelling.
+-- Locks: workers (2).   Reads: jobs_running.
 CREATE OR REPLACE FUNCTION headgate.heartbeat(p_id text, p_now bigint, OUT beat_at bigint, OUT cancelling text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -65,7 +65,8 @@ CREATE OR REPLACE FUNCTION headgate._end_all(p_id text, p_kind text, p_text text
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_seqs bigint[] := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.seq FOR UPDATE);
+    v_seqs bigint[] := ARRAY(SELECT l.seq FROM (
+        SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.id FOR UPDATE) AS l ORDER BY l.seq);
     v_size integer[] := ARRAY[cardinality(v_seqs)];
 BEGIN
     IF cardinality(v_seqs) = 0 THEN

@@ -5,7 +5,7 @@
 --             When it begins to want one, `more` asks for another look: what was committed meanwhile called nobody.
 -- Answers `leased` false, having done nothing, when the lease has lapsed. `refused` are positions in p_jobs.
 -- Locks: rules (1), the worker KEY SHARE (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys (6).
--- Reads: jobs_id, jobs_ready, jobs_waiting, jobs_offered, jobs_cancelling.
+-- Reads: jobs_id, jobs_ready, jobs_waiting, jobs_offered, jobs_running.
 CREATE OR REPLACE FUNCTION headgate.exchange(
     p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[], p_texts text[], p_times bigint[],
     p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text, p_sole boolean,
@@ -30,6 +30,7 @@ DECLARE
     v_offers  text[];          -- for each candidate the key whose room it is promised in this very step, if any
     v_left    bigint[] := '{}';
     v_round   bigint[];
+    v_freed   text[];          -- what the reported jobs hold
     v_keys    text[];
     v_needed  text[];          -- keys of the candidates
     v_wanted  integer := p_want;
@@ -62,19 +63,20 @@ BEGIN
     IF NOT ended THEN
         NULL;
     ELSIF 's' = ALL (p_kinds) THEN
-        SELECT d.seqs, d.keys, d.refused INTO v_seqs, v_keys, refused
+        SELECT d.seqs, d.keys, d.refused INTO v_seqs, v_freed, refused
         FROM headgate._succeed(p_worker, p_jobs, p_attempts, p_texts, at, p_keep) AS d;
     ELSE
-        SELECT d.seqs, d.kinds, d.texts, d.times, d.keys, d.refused INTO v_seqs, v_kinds, v_texts, v_times, v_keys, refused
+        SELECT d.seqs, d.kinds, d.texts, d.times, d.keys, d.refused INTO v_seqs, v_kinds, v_texts, v_times, v_freed, refused
         FROM headgate._report(p_worker, p_jobs, p_attempts, p_kinds, p_texts, p_times) AS d;
         v_each := 'r' = ANY (p_kinds) OR EXISTS (
             SELECT 1 FROM unnest(p_kinds, p_times) AS r (kind, pause) WHERE r.kind IN ('f', 'z') AND r.pause <= 0);
         IF v_each THEN
-            v_keys := v_keys || headgate._keys_of(v_seqs);
+            v_keys := headgate._keys_of(v_seqs);
         END IF;
     END IF;
 
     -- All keys that this step will need, as far as it can see, are locked at once.
+    v_keys := v_freed || v_keys;
     IF v_wanted > 0 THEN
         SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
         FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
@@ -102,10 +104,11 @@ BEGIN
                 PERFORM headgate._settle(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
                 wake := wake OR p_kinds && ARRAY['f', 'z'];
             END IF;
-            IF cardinality(v_locked) > 0 AND v_wanted > 0 AND cardinality(v_cands) = 0 AND NOT v_capped AND NOT v_limited THEN
+            IF v_wanted > 0 AND cardinality(v_cands) = 0 AND cardinality(v_freed) > 0 AND NOT v_capped AND NOT v_limited THEN
                 -- Nobody is ready before: a slot may go straight to the next in line, from waiting to running in one write.
-                SELECT n.seqs, n.keys, n.touched, n.simple INTO v_round, v_offers, v_touched, v_passed
-                FROM headgate._pass_on(v_seqs, v_known, p_queues, v_wanted) AS n;
+                SELECT n.seqs, n.keys, n.simple INTO v_round, v_offers, v_passed
+                FROM headgate._pass_on(v_seqs, v_freed, v_known, p_queues, v_wanted) AS n;
+                v_touched := v_freed;
             ELSIF cardinality(v_locked) > 0 THEN
                 v_touched := headgate._give_back(v_seqs);
             END IF;

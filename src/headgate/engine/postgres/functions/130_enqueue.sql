@@ -91,7 +91,7 @@ BEGIN
             PERFORM headgate._hold_rules();
         END IF;
         FOR ousted IN SELECT j.seq, j.id, j.state FROM headgate.jobs j
-                 WHERE j.seq = ANY (v_ousts) AND j.seq <> ALL (v_seqs) ORDER BY j.seq FOR UPDATE LOOP
+                 WHERE j.seq = ANY (v_ousts) AND j.seq <> ALL (v_seqs) ORDER BY j.id FOR UPDATE LOOP
             IF ousted.state = 'running' THEN  -- since a moment ago
                 problem := 'rival';
                 subject := ousted.id;

@@ -1,6 +1,6 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
 -- Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
--- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of seq (3), their keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
+-- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids (3), their keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                           OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -25,7 +25,7 @@ BEGIN
     END IF;
     PERFORM headgate._hold_rules();
     SELECT array_agg(l.seq) INTO v_seqs FROM (
-        SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.seq FOR UPDATE) AS l;
+        SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR UPDATE) AS l;
     IF p_verb IN ('restart', 'expedite') THEN
         v_keys := headgate._keys_of(v_seqs);
     ELSIF p_verb = 'cancel' THEN

@@ -33,8 +33,9 @@ BEGIN
     v_workers := ARRAY(SELECT w.id FROM headgate.workers w WHERE w.lease_until <= at ORDER BY w.id FOR UPDATE SKIP LOCKED);
     v_lost := '{}';
     IF cardinality(v_workers) > 0 THEN
-        v_lost := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
-                        ORDER BY j.seq LIMIT c_most FOR UPDATE);
+        v_lost := ARRAY(SELECT l.seq FROM (
+            SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
+            ORDER BY j.id LIMIT c_most FOR UPDATE) AS l ORDER BY l.seq);
     END IF;
     v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
                    ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
@@ -77,7 +78,8 @@ BEGIN
     expired := cardinality(v_old);
     more := c_most IN (due, lost, expired, cardinality(v_timers), cardinality(v_fresh));
     next_due := headgate._next_due();
-    wake := due + lost + offered > 0;
+    -- Also for newcomers: a worker that looked for jobs meanwhile passed over those that were held here.
+    wake := due + lost + offered + cardinality(v_fresh) > 0;
     again := NOT headgate.wake(wake, lost > 0, p_by);
 END $$;
 

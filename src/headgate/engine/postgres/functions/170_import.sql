@@ -22,7 +22,7 @@ BEGIN
                 PERFORM headgate._hold_rules();
             END IF;
             v_seqs := ARRAY(SELECT j.seq FROM headgate.jobs j
-                            WHERE j.id IN (SELECT d.id FROM json_to_recordset(p_jobs) AS d (id text)) ORDER BY j.seq FOR UPDATE);
+                            WHERE j.id IN (SELECT d.id FROM json_to_recordset(p_jobs) AS d (id text)) ORDER BY j.id FOR UPDATE);
             EXIT WHEN cardinality(v_seqs) = (SELECT count(DISTINCT d.id) FROM json_to_recordset(p_jobs) AS d (id text));
             RAISE EXCEPTION SQLSTATE 'HG003';
         EXCEPTION WHEN SQLSTATE 'HG003' THEN

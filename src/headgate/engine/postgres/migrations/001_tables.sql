@@ -63,8 +63,7 @@ CREATE INDEX jobs_fresh      ON headgate.jobs (seq) WHERE fresh;
 CREATE INDEX jobs_scheduled  ON headgate.jobs (due, seq) WHERE state = 'scheduled';
 CREATE INDEX jobs_waiting    ON headgate.jobs (waiting_on, queue, priority, due, seq) WHERE state = 'waiting';
 CREATE INDEX jobs_offered    ON headgate.jobs (offered_by, queue) INCLUDE (units) WHERE offered_by IS NOT NULL;
-CREATE INDEX jobs_running    ON headgate.jobs (worker, seq) WHERE state = 'running';
-CREATE INDEX jobs_cancelling ON headgate.jobs (worker) WHERE state = 'running' AND cancel_requested;
+CREATE INDEX jobs_running    ON headgate.jobs (worker, cancel_requested, seq) WHERE state = 'running';
 CREATE INDEX jobs_expiry     ON headgate.jobs (expires_at) WHERE expires_at IS NOT NULL;
 CREATE UNIQUE INDEX jobs_unique ON headgate.jobs (tenant, unique_key)
     WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'ready', 'waiting', 'running');
