@@ -2,9 +2,10 @@
 -- p_except   jobs that this step has decided to leave alone
 -- `spare` says that more rows were locked than are returned: others may have passed over them meanwhile.
 -- `limited` says that some have keys, were offered or refused, or are of tasks that the worker does not know.
+-- `newcomers` says that all are newcomers of known tasks that need one slot of one key each.
 -- Locks: jobs (3), SKIP LOCKED.   Reads: jobs_ready, jobs_aside, in index order.
 CREATE OR REPLACE FUNCTION headgate._ready(p_queues text[], p_known text[], p_most integer, p_except bigint[],
-                                           OUT seqs bigint[], OUT spare boolean, OUT limited boolean)
+                                           OUT seqs bigint[], OUT spare boolean, OUT limited boolean, OUT newcomers boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_aside  boolean;
@@ -15,6 +16,7 @@ DECLARE
     v_queue  text;
     v_found  bigint[];
     v_some   boolean;
+    v_new    boolean;
 BEGIN
     seqs := '{}';
     spare := false;
@@ -23,9 +25,12 @@ BEGIN
     limited := v_aside;
     IF NOT v_aside AND NOT v_paused AND (p_queues IS NULL OR cardinality(p_queues) = 1) THEN
         -- One line is all there is, most of the time: it is read from its front once.
-        SELECT array_agg(l.seq), bool_or(l.limited), min(l.queue), max(l.queue) INTO v_found, v_some, v_first, v_last FROM (
+        SELECT array_agg(l.seq), bool_or(l.limited), bool_and(l.newcomer), min(l.queue), max(l.queue)
+        INTO v_found, v_some, v_new, v_first, v_last FROM (
             SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
-                   OR j.task <> ALL (p_known) AS limited
+                   OR j.task <> ALL (p_known) AS limited,
+                   j.fresh AND cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%'
+                   AND j.task = ANY (p_known) AS newcomer
             FROM headgate.jobs j
             WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue >= coalesce(p_queues[1], '') AND j.seq <> ALL (p_except)
               AND (p_queues IS NULL OR j.queue = p_queues[1])
@@ -38,6 +43,7 @@ BEGIN
             SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue > v_first) THEN
             seqs := v_found;
             limited := v_some;
+            newcomers := v_new;
             RETURN;
         END IF;
     END IF;

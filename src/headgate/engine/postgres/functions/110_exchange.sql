@@ -41,6 +41,9 @@ DECLARE
     v_limited boolean := false;
     v_capped  boolean;
     v_passed  boolean := false;
+    v_new     boolean;
+    v_met     boolean := false;
+    v_many    boolean := false;
     s         record;
     v_asked   integer;
     v_found   integer;
@@ -78,7 +81,7 @@ BEGIN
     -- All keys that this step will need, as far as it can see, are locked at once.
     v_keys := v_freed || v_keys;
     IF v_wanted > 0 THEN
-        SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
+        SELECT r.seqs, r.spare, r.limited, r.newcomers INTO v_cands, v_spare, v_limited, v_new
         FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
         wake := v_spare;
         IF cardinality(v_keys) > cardinality(v_seqs) THEN  -- they have several: so will who is offered what comes back
@@ -92,6 +95,14 @@ BEGIN
     IF cardinality(v_keys) > 0 THEN
         PERFORM headgate._lock_keys(v_keys);
         v_locked := v_keys;
+    END IF;
+
+    -- Where all that is ready are newcomers on busy keys, they stand in line before anything is passed on.
+    IF v_new AND cardinality(v_freed) > 0 AND NOT v_capped AND NOT v_each THEN
+        v_found := cardinality(v_cands);
+        SELECT a.cands INTO v_cands FROM headgate._meet(v_cands, v_known, at) AS a;
+        v_limited := cardinality(v_cands) > 0;
+        v_met := NOT v_limited AND v_found = least(v_wanted, v_looks);
     END IF;
 
     -- Settle, give back, offer.
@@ -121,6 +132,8 @@ BEGIN
     -- Claim in rounds, since refused jobs may let others be offered.
     WHILE v_wanted > 0 AND v_looks > 0 LOOP
         v_touched := '{}';
+        -- Where nothing but newcomers was found that have to stand in line, more of them are looked at together.
+        v_asked := CASE WHEN v_many THEN v_looks ELSE least(v_wanted, v_looks) END;
         IF v_passed THEN
             v_found := cardinality(v_round);
             v_asked := v_wanted + 1;
@@ -129,11 +142,10 @@ BEGIN
         ELSE
             IF v_offered > 0 OR v_each OR v_cands IS NULL THEN
                 SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
-                FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), v_left) AS r;
+                FROM headgate._ready(p_queues, v_known, v_asked, v_left) AS r;
                 wake := wake OR v_spare;
                 v_needed := NULL;
             END IF;
-            v_asked := least(v_wanted, v_looks);
             v_found := cardinality(v_cands);
             v_looks := v_looks - v_found;
             v_limited := v_limited OR v_capped;
@@ -148,6 +160,11 @@ BEGIN
                 -- Newcomers arrive first; who has no room stands in line now.
                 SELECT a.cands, a.offers, a.touched INTO v_cands, v_offers, v_touched
                 FROM headgate._meet(v_cands, v_known, at) AS a;
+                v_many := v_found = v_asked AND cardinality(v_cands) = 0;
+                IF cardinality(v_cands) > v_wanted THEN  -- others may have passed over the rest meanwhile
+                    v_cands := v_cands[1 : v_wanted];
+                    wake := true;
+                END IF;
                 SELECT c.started, v_touched || c.touched, v_unknown || c.unknown INTO v_round, v_touched, v_unknown
                 FROM headgate._claim(v_cands, v_needed, v_offers, v_known, at, p_patience) AS c;
             END IF;
@@ -192,7 +209,7 @@ BEGIN
         v_all := v_offered = 0 AND v_found < v_asked;
         EXIT WHEN v_all;
     END LOOP;
-    more := (v_wanted > 0 AND NOT v_all) OR cardinality(v_left) > 0;
+    more := (v_wanted > 0 AND (v_met OR NOT v_all)) OR cardinality(v_left) > 0;
     IF cardinality(v_unknown) > 0 THEN
         set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task ORDER BY min(u.n));
     END IF;

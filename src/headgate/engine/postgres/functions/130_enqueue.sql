@@ -1,12 +1,15 @@
 -- Store new jobs, all or none.
--- p_ids … p_retentions   one entry per job; p_ats (points in time) beat p_delays
--- p_use_jobs, p_use_keys, p_use_units   the needs of jobs: position of the job, key, units, each job's in the order of rule 6
+-- p_ids … p_retentions   one entry per job; p_ats (points in time) beat p_delays. But for p_ids a single entry stands for all,
+--                        unless there are unique keys.
+-- p_use_jobs, p_use_keys, p_use_units   the needs of jobs: position of the job, key, units, each job's in the order of rule 6;
+--                        without p_use_jobs one for each job
 -- p_names, p_rates       the limits that are used, which must be declared: in the store or in p_declared
 -- p_declared             limits to declare in the same step, as JSON
 -- p_by                   the listener that knows already; p_notify: NULL asks who sleeps, true calls in any case, for a
 --                        caller's transaction, whose end nobody here can see
 -- `problem` says why nothing was stored: exists, rival, undeclared, kind; `subject` and `detail` about what.
--- `states` of the jobs, `rivals` the ids of unfinished jobs with the same unique key that stand for them.
+-- `states` of the jobs, or one for all of them; `rivals` the ids of unfinished jobs with the same unique key that stand for
+-- them, if any.
 -- Locks: unique keys and new ids, each in order (0). Where a job is replaced: its row (3); then, and where a limit is
 -- declared, but never in a caller's transaction: rules (1), keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
 CREATE OR REPLACE FUNCTION headgate._enqueue(
@@ -21,29 +24,86 @@ SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now      bigint := headgate._now(p_now);
     v_caps     boolean := headgate._any_caps();
-    v_used     boolean := cardinality(p_use_jobs) > 0;
+    v_each     boolean := cardinality(p_use_jobs) = 0 AND cardinality(p_use_keys) > 0;
     v_changes  boolean := p_declared IS NOT NULL AND headgate._differs(p_declared);
     v_seqs     bigint[];
     v_count    bigint;
-    v_ousts    bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_ids)]);
+    v_ousts    bigint[];
     v_ousted   bigint[] := '{}';
     v_touched  text[] := '{}';
     v_fresh    bigint[];
-    n          integer;
+    n          integer := cardinality(p_ids);
+    -- What is the same for all.
+    v_task     text     := CASE WHEN cardinality(p_tasks) = 1 THEN p_tasks[1] END;
+    v_queue    text     := CASE WHEN cardinality(p_queues) = 1 THEN p_queues[1] END;
+    v_args     text     := CASE WHEN cardinality(p_args) = 1 THEN p_args[1] END;
+    v_tenant   text     := CASE WHEN cardinality(p_tenants) = 1 THEN p_tenants[1] END;
+    v_priority smallint := CASE WHEN cardinality(p_priorities) = 1 THEN p_priorities[1] END;
+    v_delay    bigint   := CASE WHEN cardinality(p_delays) = 1 THEN p_delays[1] END;
+    v_at       bigint   := CASE WHEN cardinality(p_ats) = 1 THEN p_ats[1] END;
+    v_retry    text     := CASE WHEN cardinality(p_retries) = 1 THEN p_retries[1] END;
+    v_timeout  bigint   := CASE WHEN cardinality(p_timeouts) = 1 THEN p_timeouts[1] END;
+    v_metadata text     := CASE WHEN cardinality(p_metadatas) = 1 THEN p_metadatas[1] END;
+    v_kept     bigint   := CASE WHEN cardinality(p_retentions) = 1 THEN p_retentions[1] END;
+    v_same     boolean  := cardinality(p_ats) = 1 AND cardinality(p_delays) = 1;
     ousted     record;
 BEGIN
     ended := false;
-    SELECT CASE WHEN k.kind IS NULL THEN 'undeclared' ELSE 'kind' END, u.name, k.kind INTO problem, subject, detail
-    FROM unnest(p_names, p_rates) AS u (name, rate)
-    LEFT JOIN LATERAL (
-        SELECT coalesce((SELECT d ->> 'kind' FROM json_array_elements(p_declared) AS d WHERE d ->> 'name' = u.name),
-                        (SELECT l.kind FROM headgate.limits l WHERE l.name = u.name)) AS kind
-    ) AS k ON true
-    WHERE k.kind IS NULL OR (k.kind = 'rate') <> u.rate LIMIT 1;
-    IF problem IS NOT NULL THEN
+    IF cardinality(p_names) > 0 THEN
+        SELECT CASE WHEN k.kind IS NULL THEN 'undeclared' ELSE 'kind' END, u.name, k.kind INTO problem, subject, detail
+        FROM unnest(p_names, p_rates) AS u (name, rate)
+        LEFT JOIN LATERAL (
+            SELECT coalesce((SELECT d ->> 'kind' FROM json_array_elements(p_declared) AS d WHERE d ->> 'name' = u.name),
+                            (SELECT l.kind FROM headgate.limits l WHERE l.name = u.name)) AS kind
+        ) AS k ON true
+        WHERE k.kind IS NULL OR (k.kind = 'rate') <> u.rate LIMIT 1;
+        IF problem IS NOT NULL THEN
+            RETURN;
+        END IF;
+    END IF;
+    v_seqs := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, n));
+
+    -- Without unique keys, caps, new limits and several needs: nothing but the rows.
+    IF NOT v_caps AND NOT v_changes AND cardinality(p_use_jobs) = 0 AND cardinality(array_remove(p_uniques, NULL)) = 0 THEN
+        INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units,
+                                   retry, timeout, metadata, retention, fresh)
+        SELECT r.seq, r.id, coalesce(v_task, r.task), coalesce(v_queue, r.queue), coalesce(v_tenant, r.tenant),
+               coalesce(v_priority, r.priority), r.due, CASE WHEN r.due <= v_now THEN 'ready' ELSE 'scheduled' END, v_now,
+               coalesce(v_args, r.args), CASE WHEN v_each THEN ARRAY[r.key] END, CASE WHEN v_each THEN ARRAY[r.units] END,
+               coalesce(v_retry, r.retry), coalesce(v_timeout, r.timeout), coalesce(v_metadata, r.metadata),
+               coalesce(v_kept, r.retention), v_each AND r.due <= v_now
+        FROM (
+            SELECT u.*, coalesce(v_at, u.at, v_now + coalesce(v_delay, u.delay)) AS due
+            FROM unnest(v_seqs, p_ids, p_tasks, p_queues, p_tenants, p_priorities, p_args, p_delays, p_ats, p_retries,
+                        p_timeouts, p_metadatas, p_retentions, p_use_keys, p_use_units)
+                AS u (seq, id, task, queue, tenant, priority, args, delay, at, retry, timeout, metadata, retention, key, units)
+            ORDER BY u.id COLLATE "C"
+        ) AS r
+        ON CONFLICT (id) DO NOTHING;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        IF v_count < n THEN
+            DELETE FROM headgate.jobs j WHERE j.seq = ANY (v_seqs);
+            problem := 'exists';
+            subject := coalesce(headgate._taken(p_ids), p_ids[1]);
+            RETURN;
+        END IF;
+        IF v_same THEN
+            states := ARRAY[CASE WHEN coalesce(v_at, v_now + v_delay) <= v_now THEN 'ready' ELSE 'scheduled' END];
+        ELSE
+            SELECT array_agg(CASE WHEN coalesce(v_at, u.at, v_now + coalesce(v_delay, u.delay)) <= v_now
+                                  THEN 'ready' ELSE 'scheduled' END ORDER BY u.n)
+            INTO states FROM unnest(p_ids, p_delays, p_ats) WITH ORDINALITY AS u (id, delay, at, n);
+        END IF;
+        IF p_notify THEN
+            PERFORM pg_notify({channel}, 'w');
+            again := false;
+        ELSE
+            again := NOT headgate.wake(true, false, p_by);
+        END IF;
         RETURN;
     END IF;
-    v_seqs := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, cardinality(p_ids)));
+
+    v_ousts := array_fill(NULL::bigint, ARRAY[n]);
     rivals := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
     IF cardinality(array_remove(p_uniques, NULL)) > 0 THEN
         PERFORM headgate._lock_uniques(p_tenants, p_uniques);
@@ -52,26 +112,28 @@ BEGIN
         v_ousted := array_remove(v_ousts, NULL);
         IF detail LIKE 'new %' THEN
             n := array_position(p_ids, subject);
-            detail := CASE WHEN coalesce(p_ats[n], v_now + p_delays[n]) <= v_now THEN 'ready' ELSE 'scheduled' END || substr(detail, 4);
+            detail := CASE WHEN coalesce(v_at, p_ats[n], v_now + coalesce(v_delay, p_delays[n])) <= v_now THEN 'ready' ELSE 'scheduled' END || substr(detail, 4);
         END IF;
     END IF;
     BEGIN
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry,
                                    timeout, unique_key, metadata, retention, fresh)
-        SELECT s.seq, r.id, r.task, r.queue, r.tenant, r.priority, d.due,
-               CASE WHEN d.due <= v_now THEN 'ready' ELSE 'scheduled' END, v_now, r.args, u.keys, u.units, r.retry, r.timeout,
+        SELECT s.seq, r.id, coalesce(v_task, r.task), coalesce(v_queue, r.queue), coalesce(v_tenant, r.tenant),
+               coalesce(v_priority, r.priority), d.due, CASE WHEN d.due <= v_now THEN 'ready' ELSE 'scheduled' END, v_now,
+               coalesce(v_args, r.args), u.keys, u.units, coalesce(v_retry, r.retry), coalesce(v_timeout, r.timeout),
                CASE WHEN s.ousts IS NULL AND s.seq <> ALL (v_ousted) THEN r.unique_key END,
-               r.metadata, r.retention,
-               d.due <= v_now AND (u.keys IS NOT NULL OR v_caps AND (headgate._uses(r.task, r.queue, NULL, NULL, true)).keys IS NOT NULL)
+               coalesce(v_metadata, r.metadata), coalesce(v_kept, r.retention),
+               d.due <= v_now AND (u.keys IS NOT NULL OR v_caps AND (headgate._uses(
+                   coalesce(v_task, r.task), coalesce(v_queue, r.queue), NULL, NULL, true)).keys IS NOT NULL)
         FROM unnest(p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries, p_timeouts, p_uniques,
                     p_metadatas, p_retentions)
             WITH ORDINALITY AS r (id, task, queue, args, tenant, priority, delay, at, retry, timeout, unique_key, metadata, retention, n)
         JOIN unnest(v_seqs, rivals, v_ousts) WITH ORDINALITY AS s (seq, rival, ousts, n) ON s.n = r.n
         LEFT JOIN (
-            SELECT k.job, array_agg(k.key ORDER BY k.n) AS keys, array_agg(k.units ORDER BY k.n) AS units
-            FROM unnest(p_use_jobs, p_use_keys, p_use_units) WITH ORDINALITY AS k (job, key, units, n) GROUP BY k.job
-        ) AS u ON v_used AND u.job = r.n
-        CROSS JOIN LATERAL (SELECT coalesce(r.at, v_now + r.delay) AS due) AS d
+            SELECT coalesce(k.job, k.n) AS job, array_agg(k.key ORDER BY k.n) AS keys, array_agg(k.units ORDER BY k.n) AS units
+            FROM unnest(p_use_jobs, p_use_keys, p_use_units) WITH ORDINALITY AS k (job, key, units, n) GROUP BY 1
+        ) AS u ON cardinality(p_use_keys) > 0 AND u.job = r.n
+        CROSS JOIN LATERAL (SELECT coalesce(v_at, r.at, v_now + coalesce(v_delay, r.delay)) AS due) AS d
         WHERE s.rival IS NULL AND problem IS NULL
         ORDER BY r.id COLLATE "C"
         ON CONFLICT (id) DO NOTHING;
@@ -102,12 +164,9 @@ BEGIN
             END IF;
         END LOOP;
     EXCEPTION WHEN SQLSTATE 'HG002' THEN
-        SELECT u.id INTO ousted FROM unnest(p_ids) WITH ORDINALITY AS u (id, n)
-        WHERE EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.id = u.id) OR u.id = ANY (p_ids[1 : u.n - 1])
-        ORDER BY u.n LIMIT 1;
-        IF FOUND OR problem IS NULL THEN
+        IF problem IS NULL OR headgate._taken(p_ids) IS NOT NULL THEN
             problem := 'exists';
-            subject := coalesce(ousted.id, p_ids[1]);
+            subject := coalesce(headgate._taken(p_ids), p_ids[1]);
         END IF;
         RETURN;
     END;
@@ -134,6 +193,17 @@ BEGIN
     ELSE
         again := NOT headgate.wake(true, ended, p_by);
     END IF;
+END $$;
+
+-- The first id that is there already or comes twice.
+CREATE OR REPLACE FUNCTION headgate._taken(p_ids text[]) RETURNS text
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (
+        SELECT u.id FROM unnest(p_ids) WITH ORDINALITY AS u (id, n)
+        WHERE EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.id = u.id) OR u.id = ANY (p_ids[1 : u.n - 1])
+        ORDER BY u.n LIMIT 1
+    );
 END $$;
 
 -- What the unique keys of new jobs meet, each in turn: an unfinished job, stored or of the same call.

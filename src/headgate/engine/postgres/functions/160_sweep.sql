@@ -10,6 +10,7 @@ SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     c_most    CONSTANT integer := 1000;
+    c_fresh   CONSTANT bigint := 1000000;   -- newcomers are left to claims for a second: these would wait for the keys locked here
     v_workers text[];
     v_due     bigint[];
     v_fresh   bigint[];
@@ -39,7 +40,10 @@ BEGIN
     END IF;
     v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
                    ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
-    v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
+    v_fresh := '{}';
+    IF (SELECT j.enqueued_at FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 1) <= at - c_fresh THEN
+        v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
+    END IF;
     v_old := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.expires_at <= at ORDER BY j.expires_at LIMIT c_most FOR UPDATE SKIP LOCKED);
     v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
     v_checks := ARRAY(SELECT c.key FROM headgate.rechecks c LIMIT c_most);
