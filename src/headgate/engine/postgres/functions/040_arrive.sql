@@ -50,7 +50,8 @@ BEGIN
     ELSE
         WITH used AS (
             SELECT DISTINCT k.key, j.queue
-            FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u, unnest(u.keys) AS k (key)
+            FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u,
+                unnest(u.keys) AS k (key)
             WHERE j.seq = ANY (p_seqs)
         )
         SELECT array_agg(u.key), array_agg(length(u.key) || ':' || u.key || u.queue),
@@ -127,8 +128,8 @@ BEGIN
     RETURN (SELECT a.touched FROM headgate._arrivals(p_seqs, p_now, p_touched, true) AS a);
 END $$;
 
--- Newcomers among a worker's candidates arrive. `cands` are the others and those who have room, in the order of p_cands,
--- `offers` the keys that promised it to newcomers.
+-- Newcomers among a worker's candidates arrive. `cands` are the others and those who have room, in the order of
+-- p_cands, `offers` the keys that promised it to newcomers.
 CREATE OR REPLACE FUNCTION headgate._meet(p_cands bigint[], p_known text[], p_now bigint,
                                           OUT cands bigint[], OUT offers text[], OUT touched text[])
 LANGUAGE plpgsql VOLATILE AS $$
@@ -143,7 +144,8 @@ BEGIN
     IF cardinality(v_fresh) > 0 THEN
         SELECT a.seqs, a.keys, a.touched INTO v_ready, v_keys, touched
         FROM headgate._arrivals(v_fresh, p_now, '{}', false) AS a;
-        SELECT coalesce(array_agg(c.seq ORDER BY c.n), '{}'), array_agg(v_keys[array_position(v_ready, c.seq)] ORDER BY c.n)
+        SELECT coalesce(array_agg(c.seq ORDER BY c.n), '{}'), array_agg(v_keys[array_position(v_ready, c.seq)]
+            ORDER BY c.n)
         INTO cands, offers
         FROM unnest(p_cands) WITH ORDINALITY AS c (seq, n) WHERE c.seq <> ALL (v_fresh) OR c.seq = ANY (v_ready);
     END IF;

@@ -1,15 +1,19 @@
 -- Settle what finished, give back, offer, claim, park: one step.
 -- p_worker    the worker; p_jobs … p_times are its reports, at most one of each attempt besides progress (kind p)
 -- p_want      how many jobs to claim, from p_queues in this order or from all (NULL)
--- p_by        the listener of this process; p_sole: it is this worker's alone and wants no call while the worker is full.
---             When it begins to want one, `more` asks for another look: what was committed meanwhile called nobody.
+-- p_by        the listener of this process; p_sole: it is this worker's alone and wants no call while the worker is
+--             full. When it begins to want one, `more` asks for another look: what was committed meanwhile called
+--             nobody.
 -- Answers `leased` false, having done nothing, when the lease has lapsed. `refused` are positions in p_jobs.
--- Locks: rules (1), the worker KEY SHARE (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys (6).
+-- Locks: rules (1), the worker KEY SHARE (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys
+-- (6).
 -- Reads: jobs_id, jobs_ready, jobs_waiting, jobs_offered, jobs_running.
 CREATE OR REPLACE FUNCTION headgate.exchange(
     p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[], p_texts text[], p_times bigint[],
-    p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text, p_sole boolean,
-    OUT leased boolean, OUT at bigint, OUT refused integer[], OUT cancelling text[], OUT next_due bigint, OUT more boolean,
+    p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text,
+        p_sole boolean,
+    OUT leased boolean, OUT at bigint, OUT refused integer[], OUT cancelling text[], OUT next_due bigint,
+        OUT more boolean,
     OUT wake boolean, OUT ended boolean, OUT again boolean, OUT set_aside text[],
     OUT ids text[], OUT numbers integer[], OUT tasks text[], OUT queues text[], OUT args text[], OUT tenants text[],
     OUT priorities smallint[], OUT tries integer[], OUT retries text[], OUT timeouts bigint[], OUT metadatas text[],
@@ -69,7 +73,8 @@ BEGIN
         SELECT d.seqs, d.keys, d.refused INTO v_seqs, v_freed, refused
         FROM headgate._succeed(p_worker, p_jobs, p_attempts, p_texts, at, p_keep) AS d;
     ELSE
-        SELECT d.seqs, d.kinds, d.texts, d.times, d.keys, d.refused INTO v_seqs, v_kinds, v_texts, v_times, v_freed, refused
+        SELECT d.seqs, d.kinds, d.texts, d.times, d.keys, d.refused INTO v_seqs, v_kinds, v_texts, v_times, v_freed,
+            refused
         FROM headgate._report(p_worker, p_jobs, p_attempts, p_kinds, p_texts, p_times) AS d;
         v_each := 'r' = ANY (p_kinds) OR EXISTS (
             SELECT 1 FROM unnest(p_kinds, p_times) AS r (kind, pause) WHERE r.kind IN ('f', 'z') AND r.pause <= 0);
@@ -98,7 +103,7 @@ BEGIN
     END IF;
 
     -- Where all that is ready are newcomers on busy keys, they stand in line before anything is passed on.
-    IF v_new AND cardinality(v_freed) > 0 AND NOT v_capped AND NOT v_each THEN
+    IF v_new AND cardinality(v_cands) > 0 AND cardinality(v_freed) > 0 AND NOT v_capped AND NOT v_each THEN
         v_found := cardinality(v_cands);
         SELECT a.cands INTO v_cands FROM headgate._meet(v_cands, v_known, at) AS a;
         v_limited := cardinality(v_cands) > 0;
@@ -115,8 +120,10 @@ BEGIN
                 PERFORM headgate._settle(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
                 wake := wake OR p_kinds && ARRAY['f', 'z'];
             END IF;
-            IF v_wanted > 0 AND cardinality(v_cands) = 0 AND cardinality(v_freed) > 0 AND NOT v_capped AND NOT v_limited THEN
-                -- Nobody is ready before: a slot may go straight to the next in line, from waiting to running in one write.
+            IF v_wanted > 0 AND cardinality(v_cands) = 0 AND cardinality(v_freed) > 0 AND NOT v_capped AND NOT v_limited
+                THEN
+                -- Nobody is ready before: a slot may go straight to the next in line, from waiting to running in one
+                -- write.
                 SELECT n.seqs, n.keys, n.simple INTO v_round, v_offers, v_passed
                 FROM headgate._pass_on(v_seqs, v_freed, v_known, p_queues, v_wanted) AS n;
                 v_touched := v_freed;
@@ -154,7 +161,8 @@ BEGIN
                 v_round := v_cands;
             ELSIF v_found > 0 THEN
                 IF v_needed IS NULL THEN
-                    SELECT r.cands, r.needed, v_locked || r.locked, v_left || r.skipped INTO v_cands, v_needed, v_locked, v_left
+                    SELECT r.cands, r.needed, v_locked || r.locked, v_left || r.skipped
+                        INTO v_cands, v_needed, v_locked, v_left
                     FROM headgate._lock_more(v_cands, v_locked) AS r;
                 END IF;
                 -- Newcomers arrive first; who has no room stands in line now.
@@ -176,7 +184,8 @@ BEGIN
                     ended_at = NULL, outcome = NULL, error = NULL, result = NULL, waiting_on = NULL, offered_by = NULL,
                     units = 0, set_aside = false, fresh = false
                 FROM unnest(v_round) WITH ORDINALITY AS r (seq, n) WHERE j.seq = r.seq
-                RETURNING r.n, j.id, j.attempt, j.task, j.queue, j.args, j.tenant, j.priority, j.tries, j.retry, j.timeout,
+                RETURNING r.n, j.id, j.attempt, j.task, j.queue, j.args, j.tenant, j.priority, j.tries, j.retry,
+                    j.timeout,
                           j.metadata, j.enqueued_at, j.progress
             )
             SELECT array_agg(x.id) AS ids, array_agg(x.attempt) AS numbers, array_agg(x.task) AS tasks,
@@ -211,7 +220,8 @@ BEGIN
     END LOOP;
     more := (v_wanted > 0 AND (v_met OR NOT v_all)) OR cardinality(v_left) > 0;
     IF cardinality(v_unknown) > 0 THEN
-        set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task ORDER BY min(u.n));
+        set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task
+            ORDER BY min(u.n));
     END IF;
     wake := wake OR v_offered > 0 OR cardinality(v_left) > 0;
 
@@ -242,7 +252,8 @@ END $$;
 -- Lock what candidates need beyond p_locked, without waiting (6).
 -- `cands` are those whose keys are all held now, `needed` their keys, `locked` the new ones, `skipped` the others.
 CREATE OR REPLACE FUNCTION headgate._lock_more(p_cands bigint[], p_locked text[],
-                                               OUT cands bigint[], OUT needed text[], OUT locked text[], OUT skipped bigint[])
+                                               OUT cands bigint[], OUT needed text[], OUT locked text[],
+                                                   OUT skipped bigint[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_seq  bigint;

@@ -1,9 +1,9 @@
 -- The tables of Headgate on PostgreSQL. `headgate.` stands for the schema that was asked for.
 --
---   jobs       one row per job; `state` and the columns beside it say where it stands. The partial indexes are the lines
---              in which jobs stand: ready, set aside, scheduled, waiting on a key, running under a worker, ended.
---              `fresh` marks a ready job that enqueue put there without asking its keys: the first claim (or sweep) that
---              meets it does.
+--   jobs       one row per job; `state` and the columns beside it say where it stands. The partial indexes are the
+--              lines in which jobs stand: ready, set aside, scheduled, waiting on a key, running under a worker, ended.
+--              `fresh` marks a ready job that enqueue put there without asking its keys: the first claim (or sweep)
+--              that meets it does.
 --   attempts   attempts that ended without ending their job; the last one stands in the job's own row
 --   keys       lock objects, nothing else: whoever decides on a key locks its row (functions/000_preface.sql)
 --   uniques    always empty: whoever inserts a unique key here holds it until he commits
