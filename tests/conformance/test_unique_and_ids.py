@@ -53,6 +53,16 @@ async def test_an_id_given_twice_in_one_batch_is_refused(world: World) -> None:
     assert await world.unfinished() == {}
 
 
+@pytest.mark.parametrize("order", [("x", "y", "z"), ("y", "x", "z"), ("y", "z", "x")])
+async def test_an_id_that_exists_is_refused_also_where_its_own_unique_key_stands_for_others(
+    world: World, order: tuple[str, ...]
+) -> None:
+    await world.enqueue("x", unique="u")
+    with pytest.raises(JobExists, match="'x'"):
+        await world.enqueue_all(*(world.job(id, unique="u") for id in order))
+    assert await world.states("x", "y", "z") == ["ready", "None", "None"]
+
+
 async def test_a_deleted_id_can_be_used_again(world: World) -> None:
     await world.enqueue("x")
     await world.cancel("x")

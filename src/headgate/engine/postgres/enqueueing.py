@@ -8,10 +8,11 @@ from typing import Any
 from headgate.engine.contract import Enqueued, Limit, Settings
 from headgate.engine.postgres import rows
 from headgate.engine.postgres.importing import keep
+from headgate.engine.postgres.rows import STATES
 from headgate.engine.postgres.scripts import quoted
 from headgate.engine.postgres.wire import got
 from headgate.errors import ConfigError, HeadgateError, JobExists
-from headgate.job import JobState, NewJob
+from headgate.job import NewJob
 
 TYPES = (
     "text[]", "text[]", "text[]", "text[]", "text[]", "smallint[]", "bigint[]", "bigint[]", "text[]", "bigint[]",
@@ -44,9 +45,16 @@ def enqueue_result(jobs: Sequence[NewJob], row: Any) -> list[Enqueued]:
     """What became of the jobs, or the error that says why nothing did."""
     if row["problem"] is not None:
         raise _problem(row["problem"], got(row["subject"]), row["detail"])
+    states, rivals = row["states"] or (), row["rivals"]
+    if rivals is None:
+        known = [STATES[state] for state in states]
+        return [
+            Enqueued(job.id, state, True)
+            for job, state in zip(jobs, known * len(jobs) if len(known) == 1 else known, strict=True)
+        ]
     return [
-        Enqueued(job.id if rival is None else got(rival), JobState(state), rival is None)
-        for job, state, rival in zip(jobs, row["states"] or (), row["rivals"] or (), strict=True)
+        Enqueued(job.id if rival is None else got(rival), STATES[state], rival is None)
+        for job, state, rival in zip(jobs, states, rivals, strict=True)
     ]
 
 

@@ -95,7 +95,10 @@ def attempts(row: Any) -> tuple[Attempt, ...]:
 
 
 def enqueued(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
-    """The arrays that `_enqueue` takes: one per column, then the needs of all jobs, then the limits they name."""
+    """The arrays that `_enqueue` takes: one per column, then the needs of all jobs, then the limits they name.
+
+    A column in which all jobs agree has one entry, and so has a batch of equals; unique keys are looked up by place.
+    """
     use_jobs: list[int] = []
     use_keys: list[str] = []
     use_units: list[int] = []
@@ -104,28 +107,40 @@ def enqueued(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
             use_jobs.append(number)
             use_keys.append(put_key(use.key))
             use_units.append(use.units)
+    if use_jobs == list(range(1, len(jobs) + 1)):
+        use_jobs = []
     named = {(key.name, key.rate): None for key in map(Key.of, dict.fromkeys(use_keys))}
+    uniques = [put_if(each.unique) for each in jobs]
+    shrink = _whole if any(unique is not None for unique in uniques) else _shrunk
     return (
         [put(each.id) for each in jobs],
-        [put(each.task) for each in jobs],
-        [put(each.queue) for each in jobs],
-        [put(each.args) for each in jobs],
-        [put(each.tenant) for each in jobs],
-        [each.priority for each in jobs],
-        [each.delay for each in jobs],
-        [each.at for each in jobs],
-        [write_retry(each.retry) for each in jobs],
-        [each.timeout for each in jobs],
-        [put_if(each.unique) for each in jobs],
-        [each.on_conflict for each in jobs],
-        [put_if(each.metadata) for each in jobs],
-        [each.retention for each in jobs],
+        [put(task) for task in shrink([each.task for each in jobs])],
+        [put(queue) for queue in shrink([each.queue for each in jobs])],
+        [put(args) for args in shrink([each.args for each in jobs])],
+        [put(tenant) for tenant in shrink([each.tenant for each in jobs])],
+        shrink([each.priority for each in jobs]),
+        shrink([each.delay for each in jobs]),
+        shrink([each.at for each in jobs]),
+        [write_retry(retry) for retry in shrink([each.retry for each in jobs])],
+        shrink([each.timeout for each in jobs]),
+        shrink(uniques),
+        shrink([each.on_conflict for each in jobs]),
+        [put_if(metadata) for metadata in shrink([each.metadata for each in jobs])],
+        shrink([each.retention for each in jobs]),
         use_jobs,
         use_keys,
         use_units,
         [name for name, _ in named],
         [rate for _, rate in named],
     )
+
+
+def _whole(values: list[Any]) -> list[Any]:
+    return values
+
+
+def _shrunk(values: list[Any]) -> list[Any]:
+    return values[:1] if values and values.count(values[0]) == len(values) else values
 
 
 def declared(limits: Sequence[Limit]) -> str | None:

@@ -1,12 +1,13 @@
 -- How the verbs lock, so that no two of them can wait for each other in a circle.
 --
---   0  names      unique keys in the order of (tenant, key): whoever makes an unfinished job of that key, by enqueue, restart
---                 or import, holds it, so that a rival may go but none can come. Then the ids of new jobs, by inserting
---                 them in the order of their ids. Before both: a periodic task's tick, one row.
---   1  rules      one advisory lock: shared by whoever decides on keys or moves jobs, exclusive for whoever changes numbers.
---                 It comes after the names, for which one may have to wait until a caller's transaction ends.
+--   0  names      unique keys in the order of (tenant, key): whoever makes an unfinished job of that key, by
+--                 enqueue, restart or import, holds it, so that a rival may go but none can come. Then the ids of new
+--                 jobs, by inserting them in the order of their ids. Before both: a periodic task's tick, one row.
+--   1  rules      one advisory lock: shared by whoever decides on keys or moves jobs, exclusive for whoever
+--                 changes numbers. It comes after the names, for which one may have to wait until a caller's
+--                 transaction ends.
 --   2  workers    the claiming worker FOR KEY SHARE; lapsed, retiring or returning ones FOR UPDATE
---   3  jobs       rows that a verb was asked about, in the order of `seq`, waiting if need be; after them
+--   3  jobs       rows that a verb was asked about, in the order of their ids, waiting if need be; after them
 --                 rows that it finds by itself (ready, due, expired) with SKIP LOCKED, which never waits
 --   4  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
 --   5  jobs again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
@@ -14,19 +15,20 @@
 --   6  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
 --   7  listeners  one row, last
 --
--- A verb waits only in 0 to 4 and 7, in this order, and within each in one global order: a circle is impossible. Holders,
--- meters, starts, timers and rechecks are written by whoever holds the row of their key, or deleted with SKIP LOCKED;
--- limits, overrides and computed numbers by whoever holds the rules. (A caller's transaction that enqueues several times
--- is several verbs in a row: in it, names are taken in the caller's order.)
+-- A verb waits only in 0 to 4 and 7, in this order, and within each in one global order: a circle is impossible.
+-- Holders, meters, starts, timers and rechecks are written by whoever holds the row of their key, or deleted with SKIP
+-- LOCKED; limits, overrides and computed numbers by whoever holds the rules. (A caller's transaction that enqueues
+-- several times is several verbs in a row: in it, names are taken in the caller's order.)
 --
--- Enqueue takes only 0, unless it replaces a job or declares a limit: it inserts limited jobs as `fresh`, so that it can
--- ride in a caller's transaction. (Where it replaces a job there, it takes its row, but no rules and no key, and notes the
--- keys in `rechecks`: the next sweep passes on what the replaced job was promised.) Whoever meets a fresh job first (a
--- claim, a sweep) lets it arrive by the full rule. A ready job cannot be forgotten, so no wake-up can be lost by that.
+-- Enqueue takes only 0, unless it replaces a job or declares a limit: it inserts limited jobs as `fresh`, so that it
+-- can ride in a caller's transaction. (Where it replaces a job there, it takes its row, but no rules and no key, and
+-- notes the keys in `rechecks`: the next sweep passes on what the replaced job was promised.) Whoever meets a fresh job
+-- first (a claim, a sweep) lets it arrive by the full rule. A ready job cannot be forgotten, so no wake-up can be lost
+-- by that.
 --
--- Plans: the verbs set plan_cache_mode = force_generic_plan (planning these statements costs more than running them) and
--- forbid scans that a plan made on an empty table would be stuck with. What is called as a value is plpgsql, whose plans
--- are kept for the session; functions in FROM are SQL, so that they melt into the plan of their caller.
+-- Plans: the verbs set plan_cache_mode = force_generic_plan (planning these statements costs more than running them)
+-- and forbid scans that a plan made on an empty table would be stuck with. What is called as a value is plpgsql, whose
+-- plans are kept for the session; functions in FROM are SQL, so that they melt into the plan of their caller.
 --
 -- Names with a leading underscore are internal. They expect their callers to hold the locks.
 
@@ -68,7 +70,8 @@ BEGIN
     SELECT u.tenant, u.key FROM unnest(p_tenants, p_keys) AS u (tenant, key)
     WHERE u.key IS NOT NULL GROUP BY u.tenant, u.key ORDER BY u.tenant COLLATE "C", u.key COLLATE "C"
     ON CONFLICT DO NOTHING;
-    DELETE FROM headgate.uniques q USING unnest(p_tenants, p_keys) AS u (tenant, key) WHERE q.tenant = u.tenant AND q.key = u.key;
+    DELETE FROM headgate.uniques q USING unnest(p_tenants, p_keys) AS u (tenant, key) WHERE q.tenant = u.tenant
+        AND q.key = u.key;
 END $$;
 
 -- Lock keys (4), making their rows where missing.

@@ -12,13 +12,15 @@ LANGUAGE sql STABLE AS $$
     FROM (
         SELECT k.key, k.n::integer, k.rate, m.number, coalesce(l.period, 1) AS period,
                coalesce(l.algorithm = 'sliding_window', false) AS exact,
-               coalesce(nullif(CASE WHEN l.algorithm = 'leaky' THEN 1 ELSE coalesce(l.burst, m.number) END, 0), 1) AS burst
+               coalesce(nullif(CASE WHEN l.algorithm = 'leaky' THEN 1 ELSE coalesce(l.burst, m.number)
+                   END, 0), 1) AS burst
         FROM (
-            SELECT u.key, u.n, left(u.key, 1) = 'r' AS rate, headgate._tenant(u.key) AS tenant,
-                   split_part(headgate._text(u.key), '=', 1) AS name,
-                   CASE WHEN strpos(headgate._text(u.key), '=') > 0
-                        THEN substr(headgate._text(u.key), strpos(headgate._text(u.key), '=') + 1) END AS value
-            FROM unnest(p_keys) WITH ORDINALITY AS u (key, n)
+            SELECT t.key, t.n, left(t.key, 1) = 'r' AS rate, headgate._tenant(t.key) AS tenant,
+                   split_part(t.text, '=', 1) AS name,
+                   CASE WHEN strpos(t.text, '=') > 0 THEN substr(t.text, strpos(t.text, '=') + 1) END AS value
+            FROM (SELECT u.key, u.n, headgate._text(u.key) AS text
+                  FROM unnest(p_keys) WITH ORDINALITY AS u (key, n) OFFSET 0) AS t
+            OFFSET 0
         ) AS k
         LEFT JOIN headgate.limits l ON l.name = k.name
         LEFT JOIN headgate.computed c ON c.key = k.key AND l.kind = 'floating'
@@ -65,7 +67,8 @@ BEGIN
         SELECT CASE WHEN r.number IS NULL THEN p_now
                     WHEN p_units > r.most THEN NULL
                     WHEN NOT r.exact THEN greatest(p_now, coalesce((
-                        SELECT m.full_at FROM headgate.meters m WHERE m.key = p_key), 0) - (r.burst - p_units) * r."interval")
+                        SELECT m.full_at FROM headgate.meters m WHERE m.key = p_key),
+                            0) - (r.burst - p_units) * r."interval")
                     ELSE coalesce((
                         SELECT min(s.at) + r.period FROM (
                             SELECT i.at, sum(i.units) OVER () AS spent, sum(i.units) OVER (ORDER BY i.at) AS gone
@@ -83,11 +86,13 @@ CREATE OR REPLACE FUNCTION headgate._any_caps() RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (
-        SELECT EXISTS (SELECT 1 FROM headgate.limits WHERE cap AND kind <> 'rate') OR EXISTS (SELECT 1 FROM headgate.overrides WHERE cap)
+        SELECT EXISTS (SELECT 1 FROM headgate.limits WHERE cap AND kind <> 'rate') OR EXISTS (SELECT 1
+            FROM headgate.overrides WHERE cap)
     );
 END $$;
 
--- A job's keys in the order of rule 6, with the caps that its task and queue have now.   p_caps   whether there are any at all
+-- A job's keys in the order of rule 6, with the caps that its task and queue have now.   p_caps   whether there are any
+-- at all
 CREATE OR REPLACE FUNCTION headgate._uses(p_task text, p_queue text, p_keys text[], p_units bigint[], p_caps boolean,
                                           OUT keys text[], OUT units bigint[])
 LANGUAGE plpgsql STABLE AS $$
@@ -110,8 +115,10 @@ BEGIN
         units := p_units;
         RETURN;
     END IF;
-    SELECT array_agg(u.key ORDER BY left(u.key, 1), headgate._text(u.key) COLLATE "C", headgate._tenant(u.key) COLLATE "C"),
-           array_agg(coalesce(u.units, 1) ORDER BY left(u.key, 1), headgate._text(u.key) COLLATE "C", headgate._tenant(u.key) COLLATE "C")
+    SELECT array_agg(u.key ORDER BY left(u.key, 1), headgate._text(u.key) COLLATE "C",
+        headgate._tenant(u.key) COLLATE "C"),
+           array_agg(coalesce(u.units, 1) ORDER BY left(u.key, 1), headgate._text(u.key) COLLATE "C",
+               headgate._tenant(u.key) COLLATE "C")
     INTO keys, units
     FROM unnest(coalesce(p_keys, '{}') || v_caps, p_units) AS u (key, units);
 END $$;
@@ -132,8 +139,9 @@ DECLARE
     v_caps boolean := headgate._any_caps();
 BEGIN
     RETURN (
-        SELECT array_agg(DISTINCT k.key) FROM (
-            SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
+        SELECT coalesce(array_agg(DISTINCT k.key), '{}') FROM (
+            SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units,
+                v_caps) AS u
             WHERE j.seq = ANY (p_seqs)
             UNION ALL SELECT j.offered_by FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
             UNION ALL SELECT j.waiting_on FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)

@@ -1,4 +1,5 @@
--- Rule 5: who of the waiters of touched keys is to be offered their room, in order, per queue. Writes nothing about them.
+-- Rule 5: who of the waiters of touched keys is to be offered their room, in order, per queue. Writes nothing about
+-- them.
 -- p_touched   keys that may have gained room or lost an offer; the caller holds their rows
 -- `seqs` are locked; `keys` are those that offer, one for each.
 -- Locks: waiters (5), SKIP LOCKED.   Reads: jobs_waiting, jobs_offered: one step per queue, however many wait.
@@ -49,7 +50,8 @@ BEGIN
         WHERE r.room > 0 AND r.key NOT LIKE 'r%'
           AND coalesce(cardinality(array_positions(v_lines, r.key || ' ' || r.queue)), 0) < least(r.room, 1000)
           AND EXISTS (SELECT 1 FROM headgate.jobs j
-                      WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue AND j.seq <> ALL (_next.seqs));
+                      WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue
+                          AND j.seq <> ALL (_next.seqs));
     END IF;
 END $$;
 

@@ -1,10 +1,14 @@
 -- Rule 8: due jobs become ready if every key has room beyond what is promised already in their queue, else they park on
--- the first without. Returns the touched keys, those of p_touched included.
+-- the first without.
 -- p_seqs      the jobs in the order of their arrival; the caller holds them and all their keys
 -- p_touched   keys that gained room in this very step: others may stand in line there although there is room
+-- p_write     whether those who have room become ready; else the caller claims them at once
+-- `seqs` are those who have room, `keys` those that promised it; `touched` keys, those of p_touched included.
 -- Reads: jobs by primary key, jobs_offered, jobs_waiting.
-CREATE OR REPLACE FUNCTION headgate._arrive(p_seqs bigint[], p_now bigint, p_touched text[]) RETURNS text[]
+CREATE OR REPLACE FUNCTION headgate._arrivals(p_seqs bigint[], p_now bigint, p_touched text[], p_write boolean,
+                                              OUT seqs bigint[], OUT keys text[], OUT touched text[])
 LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_variable
 DECLARE
     v_touched text[] := coalesce(p_touched, '{}');
     v_caps    boolean := headgate._any_caps();
@@ -22,66 +26,127 @@ DECLARE
     park_seq bigint[] := '{}'; park_key text[] := '{}'; park_units bigint[] := '{}';
     ready_seq bigint[] := '{}'; ready_key text[] := '{}'; ready_units bigint[] := '{}';
 BEGIN
-    WITH used AS (
-        SELECT DISTINCT k.key, j.queue
-        FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u, unnest(u.keys) AS k (key)
-        WHERE j.seq = ANY (p_seqs)
-    )
-    SELECT array_agg(u.key), array_agg(length(u.key) || ':' || u.key || u.queue),
-           array_agg((SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.jobs o
-                      WHERE o.offered_by = u.key AND o.queue = u.queue)),
-           array_agg(EXISTS (SELECT 1 FROM headgate.jobs w
-                             WHERE w.state = 'waiting' AND w.waiting_on = u.key AND w.queue = u.queue)),
-           array_agg(u.key LIKE 'r%' OR u.key = ANY (v_touched))
-    INTO v_keys, v_lines, v_offered, v_waited, v_counts
-    FROM used u;
-    SELECT array_agg(f.free ORDER BY f.n) INTO v_free FROM headgate._free(v_keys, p_now) AS f;
+    IF NOT v_caps AND NOT EXISTS (
+        SELECT 1 FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
+        AND (cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%') IS NOT TRUE) THEN
+        -- One slot of one key each: as many of each line as it has room for, in one statement.
+        WITH lines AS (
+            SELECT j.use_keys[1] AS key, j.queue, array_agg(j.seq ORDER BY s.n) AS seqs
+            FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq GROUP BY 1, 2
+        ), rooms AS MATERIALIZED (
+            SELECT l.key, l.seqs, CASE
+                WHEN l.key = ANY (v_touched) AND EXISTS (SELECT 1 FROM headgate.jobs w
+                    WHERE w.state = 'waiting' AND w.waiting_on = l.key AND w.queue = l.queue) THEN 0
+                ELSE f.free - (SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.jobs o
+                               WHERE o.offered_by = l.key AND o.queue = l.queue) END AS room
+            FROM lines l CROSS JOIN LATERAL headgate._free(ARRAY[l.key], p_now) AS f
+        )
+        SELECT array_agg(x.seq) FILTER (WHERE x.n > m.room), array_agg(m.key) FILTER (WHERE x.n > m.room),
+               array_agg(1) FILTER (WHERE x.n > m.room),
+               array_agg(x.seq) FILTER (WHERE x.n <= m.room), array_agg(m.key) FILTER (WHERE x.n <= m.room),
+               array_agg(1) FILTER (WHERE x.n <= m.room)
+        INTO park_seq, park_key, park_units, ready_seq, ready_key, ready_units
+        FROM rooms m CROSS JOIN LATERAL unnest(m.seqs) WITH ORDINALITY AS x (seq, n);
+    ELSE
+        WITH used AS (
+            SELECT DISTINCT k.key, j.queue
+            FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u,
+                unnest(u.keys) AS k (key)
+            WHERE j.seq = ANY (p_seqs)
+        )
+        SELECT array_agg(u.key), array_agg(length(u.key) || ':' || u.key || u.queue),
+               array_agg((SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.jobs o
+                          WHERE o.offered_by = u.key AND o.queue = u.queue)),
+               array_agg(EXISTS (SELECT 1 FROM headgate.jobs w
+                                 WHERE w.state = 'waiting' AND w.waiting_on = u.key AND w.queue = u.queue)),
+               array_agg(u.key LIKE 'r%' OR u.key = ANY (v_touched))
+        INTO v_keys, v_lines, v_offered, v_waited, v_counts
+        FROM used u;
+        SELECT array_agg(f.free ORDER BY f.n) INTO v_free FROM headgate._free(v_keys, p_now) AS f;
 
-    FOR r IN
-        SELECT j.seq, u.keys, u.units, (
-            SELECT array_agg(array_position(v_lines, length(k.key) || ':' || k.key || j.queue) ORDER BY k.n)
-            FROM unnest(u.keys) WITH ORDINALITY AS k (key, n)) AS at
-        FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq,
-             headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
-        ORDER BY s.n
-    LOOP
-        v_parked := NULL;
-        v_tight := NULL;
-        v_least := 9223372036854775807;
-        FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
-            v_room := v_free[r.at[i]] - v_offered[r.at[i]];
-            IF v_room < r.units[i] OR (v_counts[r.at[i]] AND v_waited[r.at[i]]) THEN
-                v_parked := i;
-                EXIT;
-            END IF;
-            IF v_room < v_least THEN
-                v_tight := i;
-                v_least := v_room;
+        FOR r IN
+            SELECT j.seq, u.keys, u.units, (
+                SELECT array_agg(array_position(v_lines, length(k.key) || ':' || k.key || j.queue) ORDER BY k.n)
+                FROM unnest(u.keys) WITH ORDINALITY AS k (key, n)) AS at
+            FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq,
+                 headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
+            ORDER BY s.n
+        LOOP
+            v_parked := NULL;
+            v_tight := NULL;
+            v_least := 9223372036854775807;
+            FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
+                v_room := v_free[r.at[i]] - v_offered[r.at[i]];
+                IF v_room < r.units[i] OR (v_counts[r.at[i]] AND v_waited[r.at[i]]) THEN
+                    v_parked := i;
+                    EXIT;
+                END IF;
+                IF v_room < v_least THEN
+                    v_tight := i;
+                    v_least := v_room;
+                END IF;
+            END LOOP;
+            IF v_parked IS NOT NULL THEN
+                park_seq := park_seq || r.seq;
+                park_key := park_key || r.keys[v_parked];
+                park_units := park_units || r.units[v_parked];
+                v_waited[r.at[v_parked]] := true;
+                IF r.keys[v_parked] LIKE 'r%' THEN
+                    v_touched := v_touched || r.keys[v_parked];
+                END IF;
+            ELSE
+                ready_seq := ready_seq || r.seq;
+                ready_key := array_append(ready_key, CASE WHEN v_tight IS NOT NULL THEN r.keys[v_tight] END);
+                ready_units := ready_units || CASE WHEN v_tight IS NOT NULL THEN r.units[v_tight] ELSE 0 END;
+                IF v_tight IS NOT NULL THEN
+                    v_offered[r.at[v_tight]] := v_offered[r.at[v_tight]] + r.units[v_tight];
+                END IF;
             END IF;
         END LOOP;
-        IF v_parked IS NOT NULL THEN
-            park_seq := park_seq || r.seq;
-            park_key := park_key || r.keys[v_parked];
-            park_units := park_units || r.units[v_parked];
-            v_waited[r.at[v_parked]] := true;
-            IF r.keys[v_parked] LIKE 'r%' THEN
-                v_touched := v_touched || r.keys[v_parked];
-            END IF;
-        ELSE
-            ready_seq := ready_seq || r.seq;
-            ready_key := array_append(ready_key, CASE WHEN v_tight IS NOT NULL THEN r.keys[v_tight] END);
-            ready_units := ready_units || CASE WHEN v_tight IS NOT NULL THEN r.units[v_tight] ELSE 0 END;
-            IF v_tight IS NOT NULL THEN
-                v_offered[r.at[v_tight]] := v_offered[r.at[v_tight]] + r.units[v_tight];
-            END IF;
-        END IF;
-    END LOOP;
+    END IF;
 
-    UPDATE headgate.jobs j
-    SET state = 'waiting', waiting_on = p.key, offered_by = NULL, units = p.units, refusals = 0, set_aside = false, fresh = false
-    FROM unnest(park_seq, park_key, park_units) AS p (seq, key, units) WHERE j.seq = p.seq;
-    UPDATE headgate.jobs j
-    SET state = 'ready', waiting_on = NULL, offered_by = p.key, units = p.units, fresh = false
-    FROM unnest(ready_seq, ready_key, ready_units) AS p (seq, key, units) WHERE j.seq = p.seq;
-    RETURN v_touched;
+    IF cardinality(park_seq) > 0 THEN
+        UPDATE headgate.jobs j
+        SET state = 'waiting', waiting_on = p.key, offered_by = NULL, units = p.units, refusals = 0, set_aside = false,
+            fresh = false
+        FROM unnest(park_seq, park_key, park_units) AS p (seq, key, units) WHERE j.seq = p.seq;
+    END IF;
+    IF p_write AND cardinality(ready_seq) > 0 THEN
+        UPDATE headgate.jobs j
+        SET state = 'ready', waiting_on = NULL, offered_by = p.key, units = p.units, fresh = false
+        FROM unnest(ready_seq, ready_key, ready_units) AS p (seq, key, units) WHERE j.seq = p.seq;
+    END IF;
+    seqs := coalesce(ready_seq, '{}');
+    keys := ready_key;
+    touched := v_touched;
+END $$;
+
+-- The same for jobs that become ready; returns the touched keys.
+CREATE OR REPLACE FUNCTION headgate._arrive(p_seqs bigint[], p_now bigint, p_touched text[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (SELECT a.touched FROM headgate._arrivals(p_seqs, p_now, p_touched, true) AS a);
+END $$;
+
+-- Newcomers among a worker's candidates arrive. `cands` are the others and those who have room, in the order of
+-- p_cands, `offers` the keys that promised it to newcomers.
+CREATE OR REPLACE FUNCTION headgate._meet(p_cands bigint[], p_known text[], p_now bigint,
+                                          OUT cands bigint[], OUT offers text[], OUT touched text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_fresh bigint[] := ARRAY(SELECT j.seq FROM headgate.jobs j
+                              WHERE j.seq = ANY (p_cands) AND j.fresh AND j.task = ANY (p_known) ORDER BY j.seq);
+    v_ready bigint[];
+    v_keys  text[];
+BEGIN
+    cands := p_cands;
+    touched := '{}';
+    IF cardinality(v_fresh) > 0 THEN
+        SELECT a.seqs, a.keys, a.touched INTO v_ready, v_keys, touched
+        FROM headgate._arrivals(v_fresh, p_now, '{}', false) AS a;
+        SELECT coalesce(array_agg(c.seq ORDER BY c.n), '{}'), array_agg(v_keys[array_position(v_ready, c.seq)]
+            ORDER BY c.n)
+        INTO cands, offers
+        FROM unnest(p_cands) WITH ORDINALITY AS c (seq, n) WHERE c.seq <> ALL (v_fresh) OR c.seq = ANY (v_ready);
+    END IF;
 END $$;

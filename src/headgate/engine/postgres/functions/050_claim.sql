@@ -1,11 +1,14 @@
 -- The one walker (rule 10): start each job if all of its keys admit it now, else park it on the first that does not.
--- p_seqs      ready jobs, or waiters that are offered room just now, in the order of the claim; the caller holds them and all their keys
+-- p_seqs      ready jobs, or waiters that are offered room just now, in the order of the claim; the caller holds them
+--             and all their keys
 -- p_keys      these keys
--- p_offers    for each job the key whose room goes to it in this very step; NULL if they are as their rows say
+-- p_offers    for each job the key whose room is promised to it in this very step, if any; else it is as its row says
 -- p_known     the tasks that the worker knows; jobs of others are set aside
 -- Returns the started jobs in order and the touched keys.
 -- Reads: jobs by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
-CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_keys text[], p_offers text[], p_known text[], p_worker text, p_now bigint, p_patience integer,
+CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_keys text[], p_offers text[],
+                                           p_known text[], p_now bigint,
+                                           p_patience integer,
                                            OUT started bigint[], OUT touched text[], OUT unknown text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -41,12 +44,13 @@ BEGIN
                (SELECT array_agg(array_position(v_keys, x.key) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS at,
                (SELECT array_agg(x.key LIKE 'r%' AND x.key IS DISTINCT FROM o.offered_by AND EXISTS (
-                    SELECT 1 FROM headgate.jobs w WHERE w.state = 'waiting' AND w.waiting_on = x.key AND w.queue = j.queue) ORDER BY x.n)
+                    SELECT 1 FROM headgate.jobs w WHERE w.state = 'waiting' AND w.waiting_on = x.key
+                        AND w.queue = j.queue) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS lined,
                CASE WHEN j.refusals IS NULL THEN '{}'
                     ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own
         FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq
-             CROSS JOIN LATERAL (SELECT CASE WHEN p_offers IS NULL THEN j.offered_by ELSE p_offers[s.n] END AS offered_by) AS o,
+             CROSS JOIN LATERAL (SELECT coalesce(p_offers[s.n], j.offered_by) AS offered_by) AS o,
              headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
         ORDER BY s.n
     LOOP
@@ -61,7 +65,8 @@ BEGIN
             FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
                 -- Others stand in line for tokens: one that needs many would starve if each passer-by took the next.
                 IF r.lined[i]
-                   OR (cardinality(v_lines) > 0 AND r.keys[i] IS DISTINCT FROM r.offered_by AND (r.keys[i] || ' ' || r.queue) = ANY (v_lines))
+                   OR (cardinality(v_lines) > 0 AND r.keys[i] IS DISTINCT FROM r.offered_by
+                       AND (r.keys[i] || ' ' || r.queue) = ANY (v_lines))
                    OR (v_free[r.at[i]] < r.units[i]
                        AND NOT (v_free[r.at[i]] + 1 >= r.units[i] AND r.keys[i] = ANY (r.own))) THEN
                     refused := i;
@@ -133,7 +138,8 @@ BEGIN
     END LOOP;
 
     IF cardinality(drop_seq) > 0 THEN
-        DELETE FROM headgate.holders h USING unnest(drop_seq, drop_key) AS d (job, key) WHERE h.job = d.job AND h.key = d.key;
+        DELETE FROM headgate.holders h USING unnest(drop_seq, drop_key) AS d (job, key) WHERE h.job = d.job
+            AND h.key = d.key;
     END IF;
     IF cardinality(take_seq) + cardinality(save_seq) > 0 THEN
         INSERT INTO headgate.holders (key, job, since, reserved)
@@ -151,7 +157,8 @@ BEGIN
         UPDATE headgate.holders h SET expires_at = NULL WHERE h.job = ANY (park_seq) AND h.expires_at IS NOT NULL;
     END IF;
     IF cardinality(aside_seq) > 0 THEN
-        UPDATE headgate.jobs j SET set_aside = true, offered_by = NULL, units = 0, fresh = false WHERE j.seq = ANY (aside_seq);
+        UPDATE headgate.jobs j SET set_aside = true, offered_by = NULL, units = 0, fresh = false
+            WHERE j.seq = ANY (aside_seq);
     END IF;
     FOR i IN 1 .. coalesce(cardinality(v_keys), 0) LOOP
         IF v_spent[i] > 0 THEN

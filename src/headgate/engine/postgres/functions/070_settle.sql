@@ -1,27 +1,23 @@
--- Running attempts end as their worker (or the loss of it) says. Mirrors lifecycle.py; what they held was given back before.
+-- Running attempts end as their worker (or the loss of it) says. Mirrors lifecycle.py; what they held was given back
+-- before.
 -- p_seqs    jobs that run, held by the caller
--- p_kinds   s succeeded · f failed (time NULL: for good, else back after so long) · z snoozed · c stopped · r released ·
---           l lost with its worker
+-- p_kinds   s succeeded · f failed (time NULL: for good, else back after so long) · z snoozed · c stopped · r released
+--           · l lost with its worker
 -- p_texts   result of a success, error of the others           p_times   microseconds until it comes back
 -- p_keep    how long succeeded, failed and cancelled jobs are kept
 -- Returns the jobs that come back at once, in the order of p_seqs; their state is `scheduled`.
 -- Writes: attempts, jobs by primary key.
-CREATE OR REPLACE FUNCTION headgate._settle(p_seqs bigint[], p_kinds text[], p_texts text[], p_times bigint[], p_now bigint,
+CREATE OR REPLACE FUNCTION headgate._settle(p_seqs bigint[], p_kinds text[], p_texts text[], p_times bigint[],
+    p_now bigint,
                                             p_keep bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_back bigint[];
 BEGIN
-    IF 's' = ALL (p_kinds) THEN
-        UPDATE headgate.jobs j
-        SET state = 'succeeded', outcome = 'succeeded', ended_at = p_now, result = r.said,
-            expires_at = p_now + coalesce(j.retention, p_keep[1])
-        FROM unnest(p_seqs, p_texts) AS r (seq, said) WHERE j.seq = r.seq;
-        RETURN '{}';
-    END IF;
     WITH said AS (
         SELECT r.seq, r.n, r.kind, r.said, j.cancel_requested, j.due, j.tries,
-               CASE r.kind WHEN 's' THEN 'succeeded' WHEN 'f' THEN 'failed' WHEN 'z' THEN 'snoozed' WHEN 'c' THEN 'cancelled'
+               CASE r.kind WHEN 's' THEN 'succeeded' WHEN 'f' THEN 'failed' WHEN 'z' THEN 'snoozed' WHEN 'c'
+                   THEN 'cancelled'
                            WHEN 'r' THEN 'released' ELSE 'lost' END AS outcome,
                CASE WHEN r.kind = 's' THEN 'succeeded'
                     WHEN r.kind = 'c' OR j.cancel_requested THEN 'cancelled'
@@ -64,5 +60,69 @@ CREATE OR REPLACE FUNCTION headgate._wait(p_retry json, p_tries integer) RETURNS
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN (p_retry ->> 1)::bigint = 0 THEN 0
                 ELSE trunc(least((p_retry ->> 3)::float8,
-                                 (p_retry ->> 1)::float8 * (p_retry ->> 2)::float8 ^ least(p_tries - 1, 64)))::bigint END
+                                 (p_retry ->> 1)::float8 * (p_retry ->> 2)::float8 ^ least(p_tries - 1, 64)))::bigint
+                                     END
 $$;
+
+-- What a worker reports, as far as the fence lets it through; progress is written down.
+-- `refused` are positions in p_jobs; `keys` what the others hold.   Locks: jobs in order (3).   Reads: jobs_id,
+-- holders_job. (The || '' keep the planner from jobs_running: ids find few rows, a worker many.)
+CREATE OR REPLACE FUNCTION headgate._report(p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[],
+    p_texts text[],
+    p_times bigint[], OUT seqs bigint[], OUT kinds text[], OUT texts text[], OUT times bigint[], OUT keys text[],
+        OUT refused integer[])
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM 1 FROM headgate.jobs j
+    WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.id FOR UPDATE;
+    SELECT array_agg(x.seq) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
+           array_agg(x.kind) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
+           array_agg(x.said) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
+           array_agg(x.pause) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
+           array_agg(x.n::integer) FILTER (WHERE x.seq IS NULL)
+    INTO seqs, kinds, texts, times, refused
+    FROM (
+        SELECT j.seq, r.n, r.kind, r.said, r.pause
+        FROM unnest(p_jobs, p_attempts, p_kinds, p_texts, p_times) WITH ORDINALITY AS r (id, attempt, kind, said, pause,
+            n)
+        LEFT JOIN headgate.jobs j ON j.id = r.id AND j.attempt = r.attempt
+            AND j.worker || '' = p_worker AND j.state || '' = 'running'
+        ORDER BY r.n
+    ) AS x;
+    IF 'p' = ANY (p_kinds) THEN
+        UPDATE headgate.jobs j SET progress = r.said
+        FROM unnest(p_jobs, p_attempts, p_kinds, p_texts) AS r (id, attempt, kind, said)
+        WHERE r.kind = 'p' AND j.id = r.id AND j.attempt = r.attempt AND j.worker || '' = p_worker
+            AND j.state || '' = 'running';
+    END IF;
+    keys := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (seqs));
+END $$;
+
+-- The same for successes alone, which are written down in the same statement. What they hold is still to be given back.
+-- Locks: jobs in order (3).   Reads: jobs_id, holders_job.
+CREATE OR REPLACE FUNCTION headgate._succeed(p_worker text, p_jobs text[], p_attempts integer[], p_texts text[],
+    p_now bigint,
+    p_keep bigint[], OUT seqs bigint[], OUT keys text[], OUT refused integer[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_places bigint[];
+BEGIN
+    WITH done AS (
+        UPDATE headgate.jobs j
+        SET state = 'succeeded', outcome = 'succeeded', ended_at = p_now, result = r.said,
+            expires_at = p_now + coalesce(j.retention, p_keep[1])
+        FROM (
+            SELECT u.id, u.attempt, u.said, u.n
+            FROM unnest(p_jobs, p_attempts, p_texts) WITH ORDINALITY AS u (id, attempt, said, n)
+                ORDER BY u.id COLLATE "C"
+        ) AS r
+        WHERE j.id = r.id AND j.attempt = r.attempt AND j.worker || '' = p_worker AND j.state || '' = 'running'
+        RETURNING j.seq, r.n
+    )
+    SELECT array_agg(d.seq), array_agg(d.n) INTO seqs, v_places FROM done d;
+    keys := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (seqs));
+    IF v_places IS NULL OR cardinality(v_places) < cardinality(p_jobs) THEN
+        refused := ARRAY(SELECT n FROM generate_series(1, cardinality(p_jobs)) AS n
+            WHERE n <> ALL (coalesce(v_places, '{}')));
+    END IF;
+END $$;

@@ -2,8 +2,10 @@
 
 -- Begin a worker's lease; returns now. What the same id ran before is lost.
 -- Locks: rules (1), workers (2), its jobs in order (3), their keys (4), waiters (5).
-CREATE OR REPLACE FUNCTION headgate.register(p_id text, p_tasks text[], p_queues text[], p_lease bigint, p_host text, p_pid bigint,
-                                             p_concurrency integer, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text)
+CREATE OR REPLACE FUNCTION headgate.register(p_id text, p_tasks text[], p_queues text[], p_lease bigint, p_host text,
+    p_pid bigint,
+                                             p_concurrency integer, p_now bigint, p_ttl bigint, p_keep bigint[],
+                                                 p_by text)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -13,18 +15,20 @@ BEGIN
     PERFORM headgate._hold_rules();
     PERFORM 1 FROM headgate.workers w WHERE w.id = p_id FOR UPDATE;
     IF FOUND THEN
-        PERFORM headgate._end_all(p_id, 'l', 'the worker''s lease lapsed while it ran this job', v_now, p_ttl, p_keep, p_by);
+        PERFORM headgate._end_all(p_id, 'l', 'the worker''s lease lapsed while it ran this job', v_now, p_ttl, p_keep,
+            p_by);
     END IF;
     INSERT INTO headgate.workers (id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until)
     VALUES (p_id, p_tasks, p_queues, p_lease, p_host, p_pid, p_concurrency, v_now, v_now + p_lease)
     ON CONFLICT (id) DO UPDATE
-    SET tasks = excluded.tasks, queues = excluded.queues, lease = excluded.lease, host = excluded.host, pid = excluded.pid,
+    SET tasks = excluded.tasks, queues = excluded.queues, lease = excluded.lease, host = excluded.host,
+        pid = excluded.pid,
         concurrency = excluded.concurrency, registered_at = excluded.registered_at, lease_until = excluded.lease_until;
     RETURN v_now;
 END $$;
 
 -- Renew a lease; returns now and the jobs for which a cancel was asked, or nothing if the lease has lapsed.
--- Locks: workers (2).   Reads: jobs_cancelling.
+-- Locks: workers (2).   Reads: jobs_running.
 CREATE OR REPLACE FUNCTION headgate.heartbeat(p_id text, p_now bigint, OUT beat_at bigint, OUT cancelling text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -41,13 +45,15 @@ CREATE OR REPLACE FUNCTION headgate._cancelling(p_worker text) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (
-        SELECT array_agg(j.id) FROM headgate.jobs j WHERE j.worker = p_worker AND j.state = 'running' AND j.cancel_requested
+        SELECT array_agg(j.id) FROM headgate.jobs j WHERE j.worker = p_worker AND j.state = 'running'
+            AND j.cancel_requested
     );
 END $$;
 
 -- End a lease; attempts still running under it are released, uncounted. Returns whether anything became ready or ended.
 -- Locks: rules (1), workers (2), its jobs in order (3), their keys (4), waiters (5).
-CREATE OR REPLACE FUNCTION headgate.retire(p_id text, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text) RETURNS boolean
+CREATE OR REPLACE FUNCTION headgate.retire(p_id text, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text)
+    RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -61,11 +67,14 @@ BEGIN
 END $$;
 
 -- All attempts of a worker end the same way; returns whether there were any. The caller holds the worker's row.
-CREATE OR REPLACE FUNCTION headgate._end_all(p_id text, p_kind text, p_text text, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text)
+CREATE OR REPLACE FUNCTION headgate._end_all(p_id text, p_kind text, p_text text, p_now bigint, p_ttl bigint,
+    p_keep bigint[], p_by text)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_seqs bigint[] := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.seq FOR UPDATE);
+    v_seqs bigint[] := ARRAY(SELECT l.seq FROM (
+        SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.id FOR UPDATE) AS l
+            ORDER BY l.seq);
     v_size integer[] := ARRAY[cardinality(v_seqs)];
 BEGIN
     IF cardinality(v_seqs) = 0 THEN
@@ -73,13 +82,15 @@ BEGIN
     END IF;
     PERFORM headgate._lock_keys(headgate._keys_of(v_seqs));
     PERFORM headgate._offer(headgate._end_each(
-        v_seqs, array_fill(p_kind, v_size), array_fill(p_text, v_size), array_fill(NULL::bigint, v_size), p_now, p_keep), p_now, p_ttl);
+        v_seqs, array_fill(p_kind, v_size), array_fill(p_text, v_size), array_fill(NULL::bigint, v_size), p_now,
+            p_keep), p_now, p_ttl);
     PERFORM headgate.wake(true, true, p_by);
     RETURN true;
 END $$;
 
 -- Attempts end one after the other, each giving back and arriving anew before the next; returns the touched keys.
-CREATE OR REPLACE FUNCTION headgate._end_each(p_seqs bigint[], p_kinds text[], p_texts text[], p_times bigint[], p_now bigint,
+CREATE OR REPLACE FUNCTION headgate._end_each(p_seqs bigint[], p_kinds text[], p_texts text[], p_times bigint[],
+    p_now bigint,
                                               p_keep bigint[], p_touched text[] DEFAULT '{}') RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -96,7 +107,8 @@ BEGIN
     RETURN v_touched;
 END $$;
 
--- When a sweep will next have work (retention aside: it can wait for any sweep).   Reads: the first entry of each index.
+-- When a sweep will next have work (retention aside: it can wait for any sweep).   Reads: the first entry of each
+-- index.
 CREATE OR REPLACE FUNCTION headgate._next_due() RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

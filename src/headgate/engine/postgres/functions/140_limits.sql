@@ -7,10 +7,12 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN (
         SELECT EXISTS (
-            SELECT 1 FROM json_to_recordset(p_declared) AS d (name text, kind text, max bigint, period bigint, burst bigint, algorithm text)
+            SELECT 1 FROM json_to_recordset(p_declared) AS d (name text, kind text, max bigint, period bigint,
+                burst bigint, algorithm text)
             LEFT JOIN headgate.limits l ON l.name = d.name
             WHERE l.name IS NULL
-               OR (l.kind, l.max, l.period, l.burst, l.algorithm) IS DISTINCT FROM (d.kind, d.max, d.period, d.burst, d.algorithm))
+               OR (l.kind, l.max, l.period, l.burst, l.algorithm) IS DISTINCT FROM (d.kind, d.max, d.period, d.burst,
+                   d.algorithm))
     );
 END $$;
 
@@ -23,11 +25,13 @@ BEGIN
     WITH written AS (
         INSERT INTO headgate.limits AS l (name, kind, max, period, burst, algorithm)
         SELECT DISTINCT ON (d.name) d.name, d.kind, d.max, d.period, d.burst, d.algorithm
-        FROM ROWS FROM (json_to_recordset(p_declared) AS (name text, kind text, max bigint, period bigint, burst bigint, algorithm text))
+        FROM ROWS FROM (json_to_recordset(p_declared) AS (name text, kind text, max bigint, period bigint, burst bigint,
+            algorithm text))
             WITH ORDINALITY AS d (name, kind, max, period, burst, algorithm, n)
         ORDER BY d.name, d.n DESC
         ON CONFLICT (name) DO UPDATE
-        SET kind = excluded.kind, max = excluded.max, period = excluded.period, burst = excluded.burst, algorithm = excluded.algorithm
+        SET kind = excluded.kind, max = excluded.max, period = excluded.period, burst = excluded.burst,
+            algorithm = excluded.algorithm
         WHERE (l.kind, l.max, l.period, l.burst, l.algorithm)
             IS DISTINCT FROM (excluded.kind, excluded.max, excluded.period, excluded.burst, excluded.algorithm)
         RETURNING l.name
@@ -60,7 +64,8 @@ LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     INSERT INTO headgate.holders (key, job, since, reserved)
     SELECT 'c0:' || c.name, j.seq, p_now, false
-    FROM unnest(p_names) AS c (name) JOIN headgate.jobs j ON j.state = 'running' AND c.name IN ('task:' || j.task, 'queue:' || j.queue)
+    FROM unnest(p_names) AS c (name) JOIN headgate.jobs j ON j.state = 'running'
+        AND c.name IN ('task:' || j.task, 'queue:' || j.queue)
     LEFT JOIN headgate.limits l ON l.name = c.name
     WHERE l.kind <> 'rate' OR (l.kind IS NULL AND EXISTS (
         SELECT 1 FROM headgate.overrides o WHERE o.name = c.name AND o.value IS NULL AND o.tenant IS NULL))
@@ -92,7 +97,8 @@ END $$;
 
 -- Put an operator's value in force (p_clear false) or take it back; `there` says whether there was one, or, for a new
 -- one, whether the name may be overridden.
-CREATE OR REPLACE FUNCTION headgate.override(p_name text, p_value text, p_tenant text, p_max bigint, p_author text, p_at bigint, p_why text,
+CREATE OR REPLACE FUNCTION headgate.override(p_name text, p_value text, p_tenant text, p_max bigint, p_author text,
+    p_at bigint, p_why text,
                                              p_until bigint, p_clear boolean, p_now bigint, p_ttl bigint, p_by text,
                                              OUT there boolean, OUT offered boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -100,7 +106,8 @@ SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     PERFORM headgate._change_rules();
     IF NOT p_clear THEN
-        there := p_name LIKE 'task:%' OR p_name LIKE 'queue:%' OR EXISTS (SELECT 1 FROM headgate.limits l WHERE l.name = p_name);
+        there := p_name LIKE 'task:%' OR p_name LIKE 'queue:%' OR EXISTS (SELECT 1 FROM headgate.limits l
+            WHERE l.name = p_name);
         IF NOT there THEN
             RETURN;
         END IF;
@@ -119,7 +126,8 @@ BEGIN
 END $$;
 
 -- The number computed for one key of a floating limit.
-CREATE OR REPLACE FUNCTION headgate.compute(p_key text, p_max bigint, p_now bigint, p_ttl bigint, p_by text) RETURNS boolean
+CREATE OR REPLACE FUNCTION headgate.compute(p_key text, p_max bigint, p_now bigint, p_ttl bigint, p_by text)
+    RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

@@ -1,8 +1,11 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
 -- Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
--- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of seq (3), their keys (4), waiters (5).   Reads: jobs_id, jobs_unique.
-CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
-                                          OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean)
+-- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids (3), their keys (4), waiters
+-- (5).   Reads: jobs_id, jobs_unique.
+CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[],
+    p_by text,
+                                          OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean,
+                                              OUT ended boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -25,12 +28,13 @@ BEGIN
     END IF;
     PERFORM headgate._hold_rules();
     SELECT array_agg(l.seq) INTO v_seqs FROM (
-        SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.seq FOR UPDATE) AS l;
+        SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR UPDATE) AS l;
     IF p_verb IN ('restart', 'expedite') THEN
         v_keys := headgate._keys_of(v_seqs);
     ELSIF p_verb = 'cancel' THEN
         v_keys := ARRAY(
-            SELECT h.key FROM headgate.holders h JOIN headgate.jobs x ON x.seq = h.job WHERE x.seq = ANY (v_seqs) AND x.state <> 'running'
+            SELECT h.key FROM headgate.holders h JOIN headgate.jobs x ON x.seq = h.job WHERE x.seq = ANY (v_seqs)
+                AND x.state <> 'running'
             UNION SELECT x.offered_by FROM headgate.jobs x WHERE x.seq = ANY (v_seqs) AND x.offered_by IS NOT NULL
             UNION SELECT x.waiting_on FROM headgate.jobs x WHERE x.seq = ANY (v_seqs) AND x.waiting_on IS NOT NULL);
     END IF;
@@ -52,7 +56,8 @@ BEGIN
         ELSIF v_ok AND p_verb = 'cancel' THEN
             v_touched := v_touched || headgate._give_back(ARRAY[j.seq]);
             UPDATE headgate.jobs x
-            SET state = 'cancelled', ended_at = v_now, expires_at = v_now + coalesce(x.retention, p_keep[3]), outcome = NULL,
+            SET state = 'cancelled', ended_at = v_now, expires_at = v_now + coalesce(x.retention, p_keep[3]),
+                outcome = NULL,
                 waiting_on = NULL, offered_by = NULL, units = 0, set_aside = false, fresh = false
             WHERE x.seq = j.seq;
             ended := true;
@@ -91,7 +96,8 @@ BEGIN
     WHERE j.seq = p_seq AND j.outcome IS NOT NULL AND j.started_at IS NOT NULL AND j.ended_at IS NOT NULL
     ON CONFLICT DO NOTHING;
     UPDATE headgate.jobs j
-    SET state = 'scheduled', due = p_now, tries = 0, worker = NULL, started_at = NULL, ended_at = NULL, outcome = NULL, error = NULL,
+    SET state = 'scheduled', due = p_now, tries = 0, worker = NULL, started_at = NULL, ended_at = NULL, outcome = NULL,
+        error = NULL,
         result = NULL, expires_at = NULL, cancel_requested = false, refusals = NULL
     WHERE j.seq = p_seq;
     RETURN true;

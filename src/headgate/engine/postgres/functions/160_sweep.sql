@@ -1,15 +1,19 @@
--- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers ring,
--- reservations and overrides run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
+-- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers
+-- ring, reservations and overrides run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
 -- Locks: rules (1), lapsed workers (2), lost jobs in order, then due and fresh ones (3), keys (4), waiters (5).
--- Reads: jobs_scheduled, jobs_fresh, jobs_running, jobs_expiry, timers_at, workers_lease, holders_expiry, overrides_until.
+-- Reads: jobs_scheduled, jobs_fresh, jobs_running, jobs_expiry, timers_at, workers_lease, holders_expiry,
+-- overrides_until.
 CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
-    OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean, OUT next_due bigint,
+    OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean,
+        OUT next_due bigint,
     OUT again boolean, OUT wake boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     c_most    CONSTANT integer := 1000;
+    -- newcomers are left to claims for a second: these would wait for the keys locked here
+    c_fresh   CONSTANT bigint := 1000000;
     v_workers text[];
     v_due     bigint[];
     v_fresh   bigint[];
@@ -30,20 +34,28 @@ BEGIN
     ELSE
         PERFORM headgate._hold_rules();
     END IF;
-    v_workers := ARRAY(SELECT w.id FROM headgate.workers w WHERE w.lease_until <= at ORDER BY w.id FOR UPDATE SKIP LOCKED);
+    v_workers := ARRAY(SELECT w.id FROM headgate.workers w WHERE w.lease_until <= at ORDER BY w.id
+        FOR UPDATE SKIP LOCKED);
     v_lost := '{}';
     IF cardinality(v_workers) > 0 THEN
-        v_lost := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
-                        ORDER BY j.seq LIMIT c_most FOR UPDATE);
+        v_lost := ARRAY(SELECT l.seq FROM (
+            SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
+            ORDER BY j.id LIMIT c_most FOR UPDATE) AS l ORDER BY l.seq);
     END IF;
     v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
                    ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
-    v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
-    v_old := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.expires_at <= at ORDER BY j.expires_at LIMIT c_most FOR UPDATE SKIP LOCKED);
+    v_fresh := '{}';
+    IF (SELECT j.enqueued_at FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 1) <= at - c_fresh THEN
+        v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most
+            FOR UPDATE SKIP LOCKED);
+    END IF;
+    v_old := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.expires_at <= at ORDER BY j.expires_at LIMIT c_most
+        FOR UPDATE SKIP LOCKED);
     v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
     v_checks := ARRAY(SELECT c.key FROM headgate.rechecks c LIMIT c_most);
     v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT c_most);
-    PERFORM headgate._lock_keys(v_timers || v_checks || v_kept || v_waited || headgate._keys_of(v_fresh || v_due || v_lost));
+    PERFORM headgate._lock_keys(v_timers || v_checks || v_kept || v_waited || headgate._keys_of(v_fresh || v_due ||
+        v_lost));
 
     IF cardinality(v_fresh) + cardinality(v_due) > 0 THEN
         v_touched := headgate._arrive(v_fresh || v_due, at, v_touched);
@@ -77,12 +89,14 @@ BEGIN
     expired := cardinality(v_old);
     more := c_most IN (due, lost, expired, cardinality(v_timers), cardinality(v_fresh));
     next_due := headgate._next_due();
-    wake := due + lost + offered > 0;
+    -- Also for newcomers: a worker that looked for jobs meanwhile passed over those that were held here.
+    wake := due + lost + offered + cardinality(v_fresh) > 0;
     again := NOT headgate.wake(wake, lost > 0, p_by);
 END $$;
 
 -- What nobody needs any more: full meters, starts out of every window, rows of idle keys, listeners that are gone.
--- A key's row may go whenever it can be locked: it is a lock and nothing else. One sweeper at a time, a slice at a time.
+-- A key's row may go whenever it can be locked: it is a lock and nothing else. One sweeper at a time, a slice at a
+-- time.
 CREATE OR REPLACE FUNCTION headgate._forget(p_now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
@@ -90,12 +104,14 @@ DECLARE
     v_slice text[];
 BEGIN
     DELETE FROM headgate.meters m WHERE m.key IN (
-        SELECT f.key FROM headgate.meters f WHERE f.full_at <= p_now ORDER BY f.full_at LIMIT 1000 FOR UPDATE SKIP LOCKED);
+        SELECT f.key FROM headgate.meters f WHERE f.full_at <= p_now ORDER BY f.full_at LIMIT 1000
+            FOR UPDATE SKIP LOCKED);
     IF NOT pg_try_advisory_xact_lock(1212629333, {lock}) THEN
         RETURN;
     END IF;
     DELETE FROM headgate.starts s WHERE s.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM (SELECT f.ctid, f.key, f.at FROM headgate.starts f ORDER BY f.at LIMIT 1000 FOR UPDATE SKIP LOCKED) AS o
+        SELECT o.ctid FROM (SELECT f.ctid, f.key, f.at FROM headgate.starts f ORDER BY f.at LIMIT 1000
+            FOR UPDATE SKIP LOCKED) AS o
         CROSS JOIN LATERAL headgate._rules(ARRAY[o.key]) AS r WHERE o.at <= p_now - r.period)) AND s.at <= p_now;
     DELETE FROM headgate.listeners l WHERE l.id IN (
         SELECT f.id FROM headgate.listeners f WHERE f.until <= headgate._now(NULL) FOR UPDATE SKIP LOCKED);

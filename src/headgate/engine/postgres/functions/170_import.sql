@@ -11,7 +11,8 @@ DECLARE
 BEGIN
     PERFORM headgate._lock_uniques(array_agg(u.tenant), array_agg(u.key)) FROM (
         SELECT d.tenant, d.unique_key FROM json_to_recordset(p_jobs) AS d (tenant text, unique_key text)
-        UNION ALL SELECT j.tenant, j.unique_key FROM json_to_recordset(p_jobs) AS d (id text) JOIN headgate.jobs j ON j.id = d.id
+        UNION ALL SELECT j.tenant, j.unique_key FROM json_to_recordset(p_jobs) AS d (id text) JOIN headgate.jobs j
+            ON j.id = d.id
     ) AS u (tenant, key);
     LOOP
         BEGIN
@@ -22,7 +23,8 @@ BEGIN
                 PERFORM headgate._hold_rules();
             END IF;
             v_seqs := ARRAY(SELECT j.seq FROM headgate.jobs j
-                            WHERE j.id IN (SELECT d.id FROM json_to_recordset(p_jobs) AS d (id text)) ORDER BY j.seq FOR UPDATE);
+                            WHERE j.id IN (SELECT d.id FROM json_to_recordset(p_jobs) AS d (id text)) ORDER BY j.id
+                                FOR UPDATE);
             EXIT WHEN cardinality(v_seqs) = (SELECT count(DISTINCT d.id) FROM json_to_recordset(p_jobs) AS d (id text));
             RAISE EXCEPTION SQLSTATE 'HG003';
         EXCEPTION WHEN SQLSTATE 'HG003' THEN
@@ -42,14 +44,17 @@ DECLARE
     v_now  bigint := headgate._now(p_now);
     v_seqs bigint[] := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, json_array_length(p_jobs)));
 BEGIN
-    INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry,
+    INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys,
+        use_units, retry,
                                timeout, metadata, retention)
     SELECT v_seqs[d.n], d.id, d.task, d.queue, d.tenant, d.priority, 4611686018427387904, 'scheduled',
            coalesce(d.enqueued_at, v_now), d.args, d.keys, d.units, d.retry, d.timeout, d.metadata, d.retention
     FROM ROWS FROM (json_to_recordset(p_jobs) AS (
-        id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[], retry text,
+        id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[],
+            retry text,
         timeout bigint, metadata text, retention bigint, enqueued_at bigint))
-        WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, metadata, retention, enqueued_at, n)
+        WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, metadata, retention,
+            enqueued_at, n)
     ORDER BY d.id COLLATE "C", d.n
     ON CONFLICT (id) DO NOTHING;
 END $$;
@@ -57,7 +62,8 @@ END $$;
 -- What is there for each record of a wave, in order.   p_jobs   JSON array of the records, no id or unique key twice
 -- The caller holds it all.   Reads: jobs_id, jobs_unique.
 CREATE OR REPLACE FUNCTION headgate._import_begin(p_jobs json, p_now bigint)
-RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text, rival_key text)
+RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text,
+    rival_key text)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
@@ -69,26 +75,31 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT j.due = 4611686018427387904 AS made,
                CASE WHEN j.due = 4611686018427387904 THEN d.unique_key ELSE j.unique_key END AS key) AS m
-    LEFT JOIN headgate.jobs x ON x.tenant = j.tenant AND x.unique_key = m.key AND x.state IN ('scheduled', 'ready', 'waiting', 'running')
+    LEFT JOIN headgate.jobs x ON x.tenant = j.tenant AND x.unique_key = m.key AND x.state IN ('scheduled', 'ready',
+        'waiting', 'running')
     ORDER BY d.n;
 END $$;
 
 -- Every attempt of a job that has ended, the one that ended the job included.   Reads: attempts by primary key.
 CREATE OR REPLACE FUNCTION headgate._history(p_seq bigint) RETURNS json
 LANGUAGE sql STABLE AS $$
-    SELECT json_agg(json_build_array(h.number, h.outcome, h.started_at, h.ended_at, h.worker, h.error) ORDER BY h.number) FROM (
-        SELECT a.number, a.outcome, a.started_at, a.ended_at, a.worker, a.error FROM headgate.attempts a WHERE a.job = p_seq
+    SELECT json_agg(json_build_array(h.number, h.outcome, h.started_at, h.ended_at, h.worker, h.error)
+        ORDER BY h.number) FROM (
+        SELECT a.number, a.outcome, a.started_at, a.ended_at, a.worker, a.error FROM headgate.attempts a
+            WHERE a.job = p_seq
         UNION ALL
         SELECT j.attempt, j.outcome, j.started_at, j.ended_at, coalesce(j.worker, ''), j.error FROM headgate.jobs j
         WHERE j.seq = p_seq AND j.outcome IS NOT NULL AND j.started_at IS NOT NULL AND j.ended_at IS NOT NULL
     ) AS h
 $$;
 
--- p_taken     JSON array, in the order of the import: seq, refused, made, state, due, tries, retry, unique_key, attempts
+-- p_taken     JSON array, in the order of the import: seq, refused, made, state, due, tries, retry, unique_key,
+--             attempts
 -- p_touched   keys touched by the waves before this one; p_last: this is the last wave
 -- Returns the state of each record (NULL: refused here, by a unique key that somebody took at this moment).
 -- Locks: keys of limits that are declared here, under the exclusive rules; waiters (5). The caller holds all else.
-CREATE OR REPLACE FUNCTION headgate._import_end(p_taken json, p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+CREATE OR REPLACE FUNCTION headgate._import_end(p_taken json, p_declared json, p_now bigint, p_ttl bigint,
+    p_keep bigint[], p_by text,
                                                 p_touched text[], p_last boolean,
                                                 OUT states text[], OUT touched text[], OUT ended boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -106,9 +117,11 @@ BEGIN
     IF p_declared IS NOT NULL THEN
         touched := touched || headgate._declare(p_declared, v_now);
     END IF;
-    PERFORM headgate._lock_keys(touched || headgate._keys_of(ARRAY(SELECT (t ->> 'seq')::bigint FROM json_array_elements(p_taken) AS t)));
+    PERFORM headgate._lock_keys(touched || headgate._keys_of(ARRAY(SELECT (t ->> 'seq')::bigint
+        FROM json_array_elements(p_taken) AS t)));
     FOR r IN SELECT t.* FROM json_to_recordset(p_taken) AS t (
-        seq bigint, refused boolean, made boolean, state text, due bigint, tries integer, retry text, unique_key text, attempts json)
+        seq bigint, refused boolean, made boolean, state text, due bigint, tries integer, retry text, unique_key text,
+            attempts json)
     LOOP
         SELECT x.* INTO j FROM headgate.jobs x WHERE x.seq = r.seq;
         IF r.refused THEN
@@ -129,8 +142,10 @@ BEGIN
             FROM json_array_elements(r.attempts) AS a
             WHERE r.state = 'scheduled' OR (a ->> 0)::integer < json_array_length(r.attempts);
             UPDATE headgate.jobs x
-            SET retry = r.retry, tries = r.tries, attempt = json_array_length(r.attempts), waiting_on = NULL, offered_by = NULL, units = 0,
-                set_aside = false, fresh = false, refusals = NULL, cancel_requested = false, error = last ->> 5, result = NULL,
+            SET retry = r.retry, tries = r.tries, attempt = json_array_length(r.attempts), waiting_on = NULL,
+                offered_by = NULL, units = 0,
+                set_aside = false, fresh = false, refusals = NULL, cancel_requested = false, error = last ->> 5,
+                    result = NULL,
                 unique_key = CASE WHEN r.made THEN r.unique_key ELSE x.unique_key END,
                 state = r.state, due = CASE WHEN r.state = 'scheduled' OR r.made THEN r.due ELSE x.due END,
                 worker = CASE WHEN r.state <> 'scheduled' THEN last ->> 4 END,

@@ -1,9 +1,9 @@
 -- The tables of Headgate on PostgreSQL. `headgate.` stands for the schema that was asked for.
 --
---   jobs       one row per job; `state` and the columns beside it say where it stands. The partial indexes are the lines
---              in which jobs stand: ready, set aside, scheduled, waiting on a key, running under a worker, ended.
---              `fresh` marks a ready job that enqueue put there without asking its keys: the first claim (or sweep) that
---              meets it does.
+--   jobs       one row per job; `state` and the columns beside it say where it stands. The partial indexes are the
+--              lines in which jobs stand: ready, set aside, scheduled, waiting on a key, running under a worker, ended.
+--              `fresh` marks a ready job that enqueue put there without asking its keys: the first claim (or sweep)
+--              that meets it does.
 --   attempts   attempts that ended without ending their job; the last one stands in the job's own row
 --   keys       lock objects, nothing else: whoever decides on a key locks its row (functions/000_preface.sql)
 --   uniques    always empty: whoever inserts a unique key here holds it until he commits
@@ -63,8 +63,7 @@ CREATE INDEX jobs_fresh      ON headgate.jobs (seq) WHERE fresh;
 CREATE INDEX jobs_scheduled  ON headgate.jobs (due, seq) WHERE state = 'scheduled';
 CREATE INDEX jobs_waiting    ON headgate.jobs (waiting_on, queue, priority, due, seq) WHERE state = 'waiting';
 CREATE INDEX jobs_offered    ON headgate.jobs (offered_by, queue) INCLUDE (units) WHERE offered_by IS NOT NULL;
-CREATE INDEX jobs_running    ON headgate.jobs (worker, seq) WHERE state = 'running';
-CREATE INDEX jobs_cancelling ON headgate.jobs (worker) WHERE state = 'running' AND cancel_requested;
+CREATE INDEX jobs_running    ON headgate.jobs (worker, cancel_requested, seq) WHERE state = 'running';
 CREATE INDEX jobs_expiry     ON headgate.jobs (expires_at) WHERE expires_at IS NOT NULL;
 CREATE UNIQUE INDEX jobs_unique ON headgate.jobs (tenant, unique_key)
     WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'ready', 'waiting', 'running');
