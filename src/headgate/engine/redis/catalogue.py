@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-VERSION = 1
+VERSION = 2
 """Of the data. Scripts refuse any other."""
 
 Lasts = Literal["always", "while used", "until retention"]
@@ -55,7 +55,13 @@ SINGLE: dict[str, Kind] = {
 }
 
 FAMILIES: dict[str, Kind] = {
-    "job:": Kind("hash", "until retention", "spec, need, life, past, result, progress of one job"),
+    "job:": Kind(
+        "string", "until retention", "what moves of a job, its result too, and what admission asks of it"
+    ),
+    "spec:": Kind("string", "until retention", "what only Python reads of a job: its arguments above all"),
+    "past:": Kind(
+        "string", "until retention", "a job's attempts that did not end it, one packed after the other"
+    ),
     "ready:": Kind("zset", "while used", "line of a queue's ready jobs"),
     "aside:": Kind("zset", "while used", "line of ready jobs of (queue, task) that no worker knew"),
     "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),

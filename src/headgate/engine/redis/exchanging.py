@@ -107,9 +107,12 @@ class Exchanges:
 
 
 def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> Exchanged:
-    attempts, refused, cancelling, next_due, more, now, set_aside = answer
+    ids, refused, cancelling, next_due, more, now, set_aside = answer
+    parts = iter(raw)
     return Exchanged(
-        attempts=tuple(read_attempt(row, spec, now) for row, spec in zip(attempts, raw, strict=True)),
+        attempts=tuple(
+            read_attempt(id, record, spec, now) for id, record, spec in zip(ids, parts, parts, strict=True)
+        ),
         refused=tuple((job, attempt) for job, attempt in refused),
         cancelling=tuple(cancelling),
         next_due=or_none(next_due),

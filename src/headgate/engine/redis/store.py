@@ -61,7 +61,7 @@ class Store:
         payload = encode(given)
         answer: list[Any] = []
         for _ in range(3):
-            status, *raw = await self._calls.script(
+            *raw, status = await self._calls.script(
                 partition, script(verb), self._header(partition, now), payload, *specs
             )
             answer = decode(status)

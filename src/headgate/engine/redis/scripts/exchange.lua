@@ -1,16 +1,17 @@
 -- exchange: settle what finished, then claim up to `want` jobs.
 -- input {worker, reports, want, queues or false}; a report is {kind, job, attempt, value, retry_in}
--- answers {attempts, refused, cancelling, next_due, more, now, set_aside} and the specs of the attempts, raw.
+-- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside}, and job and spec of each attempt, raw.
 -- Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
 
 -- The fence: a report counts only for a running attempt of this worker.
 local function report_one(worker, report)
   local job = Store.job(report[2])
-  if not job or job.life.state ~= 'running' or job.life.worker ~= worker or job.life.attempt ~= report[3] then
+  if not job or job.state ~= 'running' or job.worker ~= worker or job.attempt ~= report[3] then
     return false
   end
   if report[1] == 'progress' then
-    job.progress, Store.dirty[job.id], Store.ended = report[4], job, true
+    job.progress, Store.ended = report[4], true
+    Store.touch(job)
   else
     Moves.settle(job, report)
   end
@@ -42,16 +43,14 @@ local function set_of(list)
   return set
 end
 
-local function all_asides()
+local function all_asides(stored)
   local found, seen = {}, {}
-  for _, text in ipairs(call('SMEMBERS', base .. 'asides')) do
+  for _, text in ipairs(stored) do
     local queue, task = Text.parted(text)
     seen[text], found[#found + 1] = true, {queue, task}
   end
-  for _, line in pairs(Lines.all) do
-    if line.kind == 'aside' and not seen[Text.join(line.queue, line.other)] then
-      found[#found + 1] = {line.queue, line.other}
-    end
+  for text, line in pairs(Lines.asides) do
+    if not seen[text] then found[#found + 1] = {line.queue, line.other} end
   end
   return found
 end
@@ -59,16 +58,14 @@ end
 -- Queues with ready jobs, stored or of this step.
 local function all_queues(asides)
   local names = set_of(call('SMEMBERS', base .. 'queues'))
-  for _, line in pairs(Lines.all) do
-    if line.kind == 'ready' then names[line.queue] = true end
-  end
+  for queue in pairs(Lines.readies) do names[queue] = true end
   for _, aside in ipairs(asides) do names[aside[1]] = true end
   return names
 end
 
-local function ready_jobs(queues, known, paused)
+local function ready_jobs(queues, known, paused, aside)
   return function(most)
-    local asides, members = all_asides(), {}
+    local asides, members = all_asides(aside), {}
     if not queues then
       local lines = {}
       for queue in pairs(all_queues(asides)) do
@@ -86,37 +83,49 @@ local function ready_jobs(queues, known, paused)
         seen[queue] = true
       end
     end
-    local jobs = {}
-    for i, member in ipairs(members) do jobs[i] = Store.ranked(Store.claimable(Store.id(member)), member) end
-    return jobs
+    return Store.ranked(members)
   end
+end
+
+local function claim(worker, want, queues, known)
+  local paused, aside = {}, {}
+  if call('EXISTS', base .. 'paused', base .. 'asides') > 0 then
+    paused, aside = set_of(call('SMEMBERS', base .. 'paused')), call('SMEMBERS', base .. 'asides')
+  end
+  Ledger.claimer = worker
+  return Admission.claim_many(want, known, ready_jobs(queues, known, paused, aside))
+end
+
+local function settle(worker, reports)
+  local ids, refused = {}, {}
+  for i, report in ipairs(reports) do ids[i] = report[2] end
+  Store.load(ids)
+  for _, report in ipairs(reports) do
+    if not report_one(worker, report) then refused[#refused + 1] = {report[2], report[3]} end
+  end
+  Admission.offer()
+  return refused
+end
+
+-- What the worker needs to run what it claimed: behind each other, the job and its spec.
+local function tell(started, raw)
+  local ids, keys, start = {}, {}, base .. 'spec:'
+  for i, job in ipairs(started) do ids[i], keys[i] = job.id, start .. job.id end
+  for first = 1, #keys, 1000 do
+    for i, spec in ipairs(call('MGET', unpack(keys, first, math.min(first + 999, #keys)))) do
+      raw[#raw + 1], raw[#raw + 2] = started[first + i - 1].record, spec
+    end
+  end
+  return ids
 end
 
 local function verb(given, raw)
   local worker, want = given[1], given[3]
-  local known = set_of(Step.leased(worker)[1])
-  local refused = {}
-  for _, report in ipairs(given[2]) do
-    if not report_one(worker, report) then refused[#refused + 1] = {report[2], report[3]} end
-  end
-  Admission.offer()
-  Ledger.claimer = worker
-  local more = false
-  if want > 0 then
-    local paused = set_of(call('SMEMBERS', base .. 'paused'))
-    more = Admission.claim_many(want, known, ready_jobs(given[4], known, paused))
-  end
+  local known = Step.leased(worker).known
+  local refused = settle(worker, given[2])
+  local more = want > 0 and claim(worker, want, given[4], known)
   Step.finish()
-  local attempts = {}
-  for i, job in ipairs(Ledger.started) do
-    -- A job that came back within this very step was loaded without its spec.
-    if not job.told then
-      local found = call('HMGET', base .. 'job:' .. job.id, 'spec', 'progress')
-      job.told, job.report = found[1], found[2]
-    end
-    attempts[i] = {job.id, job.life.attempt, job.life.tries, job.life.enqueued_at, job.retry, job.progress or job.report}
-    raw[i] = job.told
-  end
-  local cancelling = call('ZRANGE', base .. 'stop:' .. worker, 0, -1)
-  return {attempts, refused, cancelling, Step.next_due(), more, now, Admission.unknown}
+  local ids = tell(Ledger.started, raw)
+  local cancelling = call('ZRANGE', base .. 'stop:' .. worker, '0', '-1')
+  return {ids, refused, cancelling, Step.next_due(), more, now, Admission.unknown}
 end

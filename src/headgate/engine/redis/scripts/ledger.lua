@@ -1,49 +1,54 @@
 -- The ledger: who holds which key, who waits on it, who was offered it, what was spent of it. Part of every script.
 -- What admission.py calls Ledger, with the same names.
 
+-- What this step knows of a key. `offered` are units promised to ready jobs, by queue: a sum, since tokens have no records
+-- to be counted. It moves wherever a job's own `offered_by` changes, and nowhere else.
+function Ledger.at(ident)
+  local key = Ledger.keys[ident]
+  if not key then
+    key = {ident = ident, held = nil, stored = nil, holders = nil, offered = {}, promised = {}}
+    Ledger.keys[ident] = key
+  end
+  return key
+end
+
 -- The keys of a job in canonical order. Python stores the caps of its task and queue among them, marked; they count
 -- while they are declared or overridden. A job without limits of its own has nothing stored: its caps are made here.
 function Ledger.uses(job)
-  if not job.uses then return Ledger.caps(job.queue, job.task) end
-  if job.all_at ~= Book.version then
-    local all = {}
-    for _, use in ipairs(job.uses) do
-      if not use[3] or Book.is_cap(use[1]) then all[#all + 1] = use end
-    end
-    job.all, job.all_at = all, Book.version
+  local need = job.need
+  if need.all_at ~= Book.stamp then
+    need.all, need.all_at = need.uses and Ledger.in_force(need.uses) or Ledger.caps(need.queue, need.task), Book.stamp
   end
-  return job.all
+  return need.all
+end
+
+function Ledger.in_force(uses)
+  local all = {}
+  for _, use in ipairs(uses) do
+    if not use[3] or Book.is_cap(use[1]) then all[#all + 1] = use end
+  end
+  return all
 end
 
 function Ledger.caps(queue, task)
-  if Ledger.caps_at ~= Book.version then
-    Ledger.caps_of, Ledger.caps_at = {}, Book.version
-  end
-  local of_queue = Ledger.caps_of[queue]
-  if not of_queue then
-    of_queue = {}
-    Ledger.caps_of[queue] = of_queue
-  end
-  local caps = of_queue[task]
-  if not caps then
-    caps = {}
-    for _, ident in ipairs({'c0:queue:' .. queue, 'c0:task:' .. task}) do
-      if Book.is_cap(ident) then caps[#caps + 1] = {ident, 1} end
-    end
-    of_queue[task] = caps
+  local caps = {}
+  for _, ident in ipairs({'c0:queue:' .. queue, 'c0:task:' .. task}) do
+    if Book.is_cap(ident) then caps[#caps + 1] = {ident, 1} end
   end
   return caps
 end
 
 function Ledger.held(ident)
-  if not Ledger.holding[ident] then
-    Ledger.holding[ident] = call('HLEN', base .. 'held:' .. ident)
+  local key = Ledger.at(ident)
+  if not key.held then
+    key.held = call('HLEN', base .. 'held:' .. ident)
+    key.stored = key.held
   end
-  return Ledger.holding[ident]
+  return key.held
 end
 
 function Ledger.holds(ident, job)
-  return job.life.holds ~= nil and job.life.holds[ident] ~= nil
+  return job.holds and job.holds[ident] ~= nil
 end
 
 function Ledger.meter(ident)
@@ -57,7 +62,20 @@ function Ledger.meter(ident)
   return meter
 end
 
-Ledger.offered = Store.offered
+function Ledger.offered(ident, queue)
+  local key = Ledger.at(ident)
+  local units = key.offered[queue]
+  if not units then
+    units = tonumber(call('HGET', base .. 'offers', Text.join(queue, ident))) or 0
+    key.offered[queue], key.promised[queue] = units, units
+  end
+  return units
+end
+
+function Ledger.promise(job, by)
+  local ident, queue = job.offered_by, job.need.queue
+  Ledger.at(ident).offered[queue] = Ledger.offered(ident, queue) + by * job.units
+end
 
 function Ledger.has_waiters(ident, queue)
   return Lines.size(Lines.waiting(ident, queue)) > 0
@@ -65,41 +83,54 @@ end
 
 -- The queues with waiters on a key: those stored, and those that this step parked jobs in.
 function Ledger.queues_waiting(ident)
-  local found = {}
+  local found, here = {}, Lines.waits[ident]
   for _, queue in ipairs(call('SMEMBERS', base .. 'waitq:' .. ident)) do
-    if Ledger.has_waiters(ident, queue) then found[#found + 1] = queue end
+    local line = here and here[queue]
+    if not line or (line.more == 0 and line.less == 0) or Lines.size(line) > 0 then found[#found + 1] = queue end
   end
-  for _, line in ipairs(Lines.on[ident] or {}) do
-    if line.more > 0 and Lines.size(line) > 0 and line.stored == 0 then found[#found + 1] = line.queue end
+  for queue, line in pairs(here or {}) do
+    if line.more > 0 and Lines.size(line) > 0 and line.stored == 0 then found[#found + 1] = queue end
   end
   return found
 end
 
 function Ledger.waiters(ident, queue, most)
-  local jobs = {}
-  for i, member in ipairs(Lines.first(Lines.waiting(ident, queue), most)) do
-    jobs[i] = Store.ranked(Store.job(Store.id(member)), member)
-  end
-  return jobs
+  return Store.ranked(Lines.first(Lines.waiting(ident, queue), most))
 end
 
-function Ledger.hold(ident, job, value)
-  Ledger.taken[ident] = true
-  Write.field('held:' .. ident, job.id, value)
+-- These keys are about to be offered: read their first waiters, all at once. Answers the queues that wait on each.
+function Ledger.expect(idents)
+  local queues, ids = {}, {}
+  for i, ident in ipairs(idents) do
+    queues[i] = Ledger.queues_waiting(ident)
+    for _, queue in ipairs(queues[i]) do
+      local room = Admission.room(ident, queue)
+      for _, member in ipairs(room > 0 and Lines.first(Lines.waiting(ident, queue), room) or {}) do
+        ids[#ids + 1] = sub(member, 31)
+      end
+    end
+  end
+  if #ids > 1 then Store.load(ids) end
+  return queues
+end
+
+function Ledger.hold(key, job, value)
+  key.holders = key.holders or {}
+  key.holders[job.id] = value
 end
 
 -- Record the job as a holder; a reservation that it has becomes a slot.
 function Ledger.take(ident, job, reserved)
-  local holds = job.life.holds or {}
+  local key, holds = Ledger.at(ident), job.holds or {}
   if holds[ident] == nil then
-    Ledger.holding[ident] = Ledger.held(ident) + 1
+    key.held = Ledger.held(ident) + 1
   elseif holds[ident] then
     Write.score('reserved', Text.join(job.id, ident), false)
   end
   holds[ident] = reserved
-  job.life.holds = holds
-  Store.dirty[job.id] = job
-  Ledger.hold(ident, job, Text.whole(now) .. (reserved and 'r' or ''))
+  job.holds = holds
+  Store.touch(job)
+  Ledger.hold(key, job, reserved and now_text .. 'r' or now_text)
 end
 
 function Ledger.spend(ident, pace, units, job)
@@ -108,19 +139,19 @@ function Ledger.spend(ident, pace, units, job)
 end
 
 function Ledger.let_go(ident, job)
-  local holds = job.life.holds
+  local key, holds = Ledger.at(ident), job.holds
   if holds[ident] then Write.score('reserved', Text.join(job.id, ident), false) end
-  Ledger.holding[ident] = Ledger.held(ident) - 1
+  key.held = Ledger.held(ident) - 1
   holds[ident] = nil
-  if next(holds) == nil then job.life.holds = nil end
-  Store.dirty[job.id] = job
-  Ledger.hold(ident, job, false)
+  if next(holds) == nil then job.holds = false end
+  Store.touch(job)
+  Ledger.hold(key, job, false)
 end
 
 -- Delete a job's holder records except those of `keep` (a set); returns the keys that were let go.
 function Ledger.drop_except(job, keep)
   local gone = {}
-  for ident in pairs(job.life.holds or {}) do
+  for ident in pairs(job.holds or {}) do
     if not keep[ident] then gone[#gone + 1] = ident end
   end
   for _, ident in ipairs(gone) do Ledger.let_go(ident, job) end
@@ -129,33 +160,35 @@ end
 
 function Ledger.start(job)
   Store.may_fail('start')
-  local life = job.life
-  if life.result then job.result = false end
-  Store.change(job, {
-    state = 'running', worker = Ledger.claimer, attempt = life.attempt + 1, tries = life.tries + 1, started_at = now,
-    ended_at = false, outcome = false, error = false, result = false, offered_by = false, units = 0, aside = false,
-  })
+  Store.leave(job)
+  job.state, job.worker, job.started_at = 'running', Ledger.claimer, now
+  job.attempt, job.tries = job.attempt + 1, job.tries + 1
+  job.ended_at, job.outcome, job.error, job.result = false, false, false, false
+  job.offered_by, job.units, job.aside, job.readied = false, 0, false, false
+  Store.enter(job)
   Ledger.started[#Ledger.started + 1] = job
-  Ledger.readied[job.id] = nil
 end
 
 function Ledger.make_ready(job, offered_by, units)
-  Store.change(job, {state = 'ready', waiting_on = false, offered_by = offered_by, units = units})
-  Ledger.readied[job.id] = job.queue
-  Ledger.limit_reservations(job, now + settings.reservation_ttl)
+  Store.leave(job)
+  job.state, job.waiting_on, job.offered_by, job.units, job.readied = 'ready', false, offered_by, units, true
+  Store.enter(job)
+  if job.holds then Ledger.limit_reservations(job, now + settings.reservation_ttl) end
 end
 
 function Ledger.park(job, use, refusals)
   Store.may_fail('park')
-  Store.change(job, {
-    state = 'waiting', waiting_on = use[1], offered_by = false, units = use[2], refusals = refusals, aside = false,
-  })
-  Ledger.readied[job.id] = nil
-  Ledger.limit_reservations(job, false)
+  Store.leave(job)
+  job.state, job.waiting_on, job.units, job.refusals = 'waiting', use[1], use[2], refusals
+  job.offered_by, job.aside, job.readied = false, false, false
+  Store.enter(job)
+  if job.holds then Ledger.limit_reservations(job, false) end
 end
 
 function Ledger.set_aside(job)
-  Store.change(job, {aside = true, offered_by = false, units = 0})
+  Store.leave(job)
+  job.aside, job.offered_by, job.units = true, false, 0
+  Store.enter(job)
 end
 
 function Ledger.arm(ident, at)
@@ -163,14 +196,32 @@ function Ledger.arm(ident, at)
 end
 
 function Ledger.limit_reservations(job, expires_at)
-  for ident in pairs(job.life.holds or {}) do
+  for ident in pairs(job.holds) do
     Write.score('reserved', Text.join(job.id, ident), expires_at)
   end
 end
 
--- Which keys are held, by name: for lists of limits, and for floating limits in use.
+-- Holders and promises that have changed; and which keys are held, by name: for lists of limits, and for floating limits
+-- in use.
 function Ledger.write()
-  for ident in pairs(Ledger.taken) do
-    Write.score('helds', Store.by_name(ident), Ledger.held(ident) > 0 and 0)
+  for ident, key in pairs(Ledger.keys) do
+    if key.holders then Ledger.write_holders(key) end
+    if key.stored and (key.held > 0) ~= (key.stored > 0) then
+      Write.score('helds', Book.by_name(ident), key.held > 0 and 0)
+    end
+    for queue, units in pairs(key.offered) do
+      if units ~= key.promised[queue] then
+        Write.field('offers', Text.join(queue, ident), units ~= 0 and format('%d', units))
+      end
+    end
   end
+end
+
+function Ledger.write_holders(key)
+  local name, gone, added = base .. 'held:' .. key.ident, {}, {}
+  for id, value in pairs(key.holders) do
+    if value then added[#added + 1], added[#added + 2] = id, value else gone[#gone + 1] = id end
+  end
+  Write.many('HDEL', name, gone)
+  Write.many('HSET', name, added)
 end

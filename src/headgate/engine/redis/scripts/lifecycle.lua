@@ -17,7 +17,7 @@ function Lifecycle.settle(job, report)
   local kind, value = report[1], report[4]
   if kind == 'succeeded' then return {state = 'succeeded', outcome = 'succeeded', result = value} end
   if kind == 'stopped' then return {state = 'cancelled', outcome = 'cancelled', error = value} end
-  local cancelled = job.life.cancel
+  local cancelled = job.cancel
   if kind == 'failed' then
     if cancelled then return {state = 'cancelled', outcome = 'failed', error = value} end
     if not report[5] then return {state = 'failed', outcome = 'failed', error = value} end
@@ -25,16 +25,16 @@ function Lifecycle.settle(job, report)
   end
   if cancelled then return {state = 'cancelled', outcome = kind} end
   if kind == 'snoozed' then return {due = now + value, outcome = 'snoozed'} end
-  return {due = math.min(job.life.due, now), outcome = 'released'}
+  return {due = math.min(job.due, now), outcome = 'released'}
 end
 
 function Lifecycle.lose(job)
-  if job.life.cancel then return {state = 'cancelled', outcome = 'lost', error = Lifecycle.LOST} end
-  local retry = cjson.decode(job.retry)
-  if job.life.tries >= retry[1] then return {state = 'failed', outcome = 'lost', error = Lifecycle.LOST} end
-  return {due = now + Lifecycle.wait(retry, job.life.tries), outcome = 'lost', counts = true, error = Lifecycle.LOST}
+  if job.cancel then return {state = 'cancelled', outcome = 'lost', error = Lifecycle.LOST} end
+  local retry = cjson.decode(job.need.retry)
+  if job.tries >= retry[1] then return {state = 'failed', outcome = 'lost', error = Lifecycle.LOST} end
+  return {due = now + Lifecycle.wait(retry, job.tries), outcome = 'lost', counts = true, error = Lifecycle.LOST}
 end
 
 function Lifecycle.expires_at(job, state)
-  return now + (job.retention or settings['keep_' .. state])
+  return now + (job.need.retention or settings['keep_' .. state])
 end

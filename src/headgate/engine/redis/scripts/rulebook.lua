@@ -1,5 +1,8 @@
 -- The limits in force: rulebook.py, in Lua. Part of every script. Reads only the limits that the step's keys name.
 
+-- What only depends on a key's text is remembered from call to call. `stamp` is never the same for two states of the book.
+Book.keys, Book.keys_known, Book.stamp = {}, 0, 0
+
 -- A key's ident, read back: kind, tenant (its length counts characters, not bytes), name and value.
 function Book.key(ident)
   local key = Book.keys[ident]
@@ -7,39 +10,39 @@ function Book.key(ident)
   local colon = string.find(ident, ':', 3, true)
   local first = colon + 1
   local from = first
-  for _ = 1, tonumber(string.sub(ident, 2, colon - 1)) do
+  for _ = 1, tonumber(sub(ident, 2, colon - 1)) do
     from = from + 1
     while from <= #ident and string.byte(ident, from) >= 0x80 and string.byte(ident, from) < 0xC0 do
       from = from + 1
     end
   end
-  local text = string.sub(ident, from)
+  local text = sub(ident, from)
   local equals = string.find(text, '=', 1, true)
   key = {
     rate = string.byte(ident, 1) == 114,
-    tenant = string.sub(ident, first, from - 1),
-    name = equals and string.sub(text, 1, equals - 1) or text,
-    value = equals and string.sub(text, equals + 1) or nil,
+    tenant = sub(ident, first, from - 1),
+    name = equals and sub(text, 1, equals - 1) or text,
+    value = equals and sub(text, equals + 1) or nil,
   }
-  Book.keys[ident] = key
+  Book.keys[ident], Book.keys_known = key, Book.keys_known + 1
   return key
 end
 
 -- A member that sorts the keys of one name together: names hold no `=`.
-function Store.by_name(ident)
+function Book.by_name(ident)
   return Book.key(ident).name .. '=' .. ident
 end
 
-function Store.of_name(index, name)
+function Book.of_name(index, name)
   local found = {}
   for _, member in ipairs(call('ZRANGEBYLEX', base .. index, '[' .. name .. '=', '(' .. name .. '>')) do
-    found[#found + 1] = string.sub(member, #name + 2)
+    found[#found + 1] = sub(member, #name + 2)
   end
   return found
 end
 
 function Book.changed()
-  Book.rules, Book.caps, Book.overridden, Book.version = {}, {}, nil, Book.version + 1
+  Book.rules, Book.caps, Book.overridden, Book.stamp = {}, {}, nil, Book.stamp + 1
 end
 
 function Book.limit(name)

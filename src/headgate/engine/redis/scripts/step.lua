@@ -2,41 +2,46 @@
 
 -- Forget what an earlier call left in these tables.
 function Step.reset(keys, given)
-  call, pack, parse, arguments = redis.call, cmsgpack.pack, cmsgpack.unpack, given
-  base, header = string.sub(keys[1], 1, -5), parse(given[1])
+  call, arguments, format, sub = redis.call, given, string.format, string.sub
+  pack, parse, parse_some = cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
+  base, header = sub(keys[1], 1, -5), parse(given[1])
   settings, now = header.settings, header.now
-  Lines.all, Lines.on = {}, {}
-  Write.by_score, Write.by_field, Write.by_count = {}, {}, {}
-  Store.promised, Store.jobs, Store.dirty, Store.deleted, Store.unique = {}, {}, {}, {}, {}
+  Lines.all, Lines.readies, Lines.asides, Lines.waits = {}, {}, {}, {}
+  Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes = {}, {}, {}, {}, {}
+  Store.jobs, Store.dirty, Store.unique, Store.readied = {}, {}, {}, {}
   Store.seq, Store.ended, Store.call_workers, Store.dropped = nil, false, false, nil
   Rates.Window.spent = {}
-  Book.limits, Book.keys, Book.rules, Book.caps, Book.staged, Book.computed = {}, {}, {}, {}, {}, {}
-  Book.overridden, Book.version = nil, 0
-  Ledger.holding, Ledger.taken, Ledger.meters, Ledger.readied, Ledger.started = {}, {}, {}, {}, {}
-  Ledger.caps_of, Ledger.caps_at, Ledger.claimer = nil, nil, nil
+  Book.limits, Book.rules, Book.caps, Book.staged, Book.computed = {}, {}, {}, {}, {}
+  Book.overridden, Book.stamp = nil, Book.stamp + 1
+  Ledger.keys, Ledger.meters, Ledger.started, Ledger.claimer = {}, {}, {}, nil
   Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen = {}, {}, {}, {}
   Step.finished = false
+  if Store.needs_known > 2000 then Store.needs, Store.needs_known = {}, 0 end
+  if Book.keys_known > 2000 then Book.keys, Book.keys_known = {}, 0 end
 end
 
--- Run a verb. Answers {status, raw texts …}: status is the msgpack of {'ok', answer} or of a refusal {code, …}; other
+-- Run a verb. Answers {raw texts …, status}: status is the msgpack of {'ok', answer} or of a refusal {code, …}; other
 -- errors go to the caller as they are, with nothing written.
 function Step.run(verb, keys, given)
   Step.reset(keys, given)
   local raw = {}
-  local ok, answer = pcall(function()
-    Step.begin()
-    local found = verb(parse(given[2]), raw)
-    Step.finish()
-    return found
-  end)
+  local ok, answer = pcall(Step.walk, verb, parse(given[2]), raw)
   if ok then
-    return {pack({'ok', answer}), unpack(raw)}
+    raw[#raw + 1] = pack({'ok', answer})
+    return raw
   elseif type(answer) == 'table' and answer.refused then
     return {pack(answer.refused)}
   elseif type(answer) == 'table' then
     return answer
   end
   return redis.error_reply('HEADGATE ' .. tostring(answer))
+end
+
+function Step.walk(verb, given, raw)
+  Step.begin()
+  local answer = verb(given, raw)
+  Step.finish()
+  return answer
 end
 
 -- One of ours, of a version we know, and the one that was opened; else nothing may be touched.
@@ -53,6 +58,7 @@ function Step.begin()
     local time = call('TIME')
     now = time[1] * 1000000 + time[2]
   end
+  now_text = format('%d', now)
 end
 
 -- Waiters of touched keys are offered their room, all is written, and sleepers are called.
@@ -63,38 +69,44 @@ function Step.finish()
   Ledger.write()
   Store.write()
   Window.write()
-  local queues, seen = {}, {}
-  for _, queue in pairs(Ledger.readied) do
-    if not seen[queue] then
-      seen[queue], queues[#queues + 1] = true, queue
-    end
-  end
   if Store.call_workers then
     call('PUBLISH', base .. 'work', '')
-  elseif #queues > 0 then
+  elseif next(Store.readied) ~= nil then
+    local queues = {}
+    for queue in pairs(Store.readied) do queues[#queues + 1] = queue end
     call('PUBLISH', base .. 'work', pack(queues))
   end
   if Store.ended then call('PUBLISH', base .. 'ended', '') end
 end
 
 function Step.head(name)
-  local first = call('ZRANGE', base .. name, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', base .. name, '0', '0', 'WITHSCORES')
   return tonumber(first[2])
 end
 
 -- When a sweep will next have work; false if never. Asked after the writing.
 function Step.next_due()
-  local due = false
-  for _, name in ipairs({'scheduled', 'timers', 'leases', 'reserved', 'untils'}) do
-    local at = Step.head(name)
-    if at and (not due or at < due) then due = at end
+  local due = Step.head('leases') or false
+  if call('EXISTS', base .. 'scheduled', base .. 'timers', base .. 'reserved', base .. 'untils') > 0 then
+    for _, name in ipairs({'scheduled', 'timers', 'reserved', 'untils'}) do
+      local at = Step.head(name)
+      if at and (not due or at < due) then due = at end
+    end
   end
   return due
 end
 
--- A worker whose lease is good: {tasks, queues, lease, …}; see register.lua.
+-- A worker whose lease is good: {tasks, queues, lease, …}, see register.lua, and `known`, its tasks as a set. Remembered
+-- by its text, since a worker asks thousands of times and hardly ever changes.
 function Step.leased(worker)
   local lease = tonumber(call('ZSCORE', base .. 'leases', worker))
   if not lease or lease <= now then Store.refuse('lapsed', worker) end
-  return parse(call('HGET', base .. 'workers', worker))
+  local text = call('HGET', base .. 'workers', worker)
+  if Step.worker_text ~= text then
+    local record = parse(text)
+    record.known = {}
+    for _, task in ipairs(record[1]) do record.known[task] = true end
+    Step.worker_text, Step.worker = text, record
+  end
+  return Step.worker
 end

@@ -1,0 +1,149 @@
+-- Lines: sorted sets of score 0, read in the order of their members. Part of every script.
+--
+-- What a step puts into a line or takes out of it is kept beside it and looked through until the step is written.
+
+function Lines.make(kind, key, queue, other)
+  local line = {
+    kind = kind, key = base .. key, queue = queue, other = other, added = {}, gone = {}, more = 0, less = 0,
+  }
+  Lines.all[#Lines.all + 1] = line
+  return line
+end
+
+function Lines.ready(queue)
+  local line = Lines.readies[queue]
+  if not line then
+    line = Lines.make('ready', 'ready:' .. queue, queue)
+    Lines.readies[queue] = line
+  end
+  return line
+end
+
+function Lines.aside(queue, task)
+  local key = Text.join(queue, task)
+  local line = Lines.asides[key]
+  if not line then
+    line = Lines.make('aside', 'aside:' .. key, queue, task)
+    Lines.asides[key] = line
+  end
+  return line
+end
+
+function Lines.waiting(ident, queue)
+  local lines = Lines.waits[ident]
+  if not lines then
+    lines = {}
+    Lines.waits[ident] = lines
+  end
+  local line = lines[queue]
+  if not line then
+    line = Lines.make('wait', 'wait:' .. Text.join(queue, ident), queue, ident)
+    lines[queue] = line
+  end
+  return line
+end
+
+function Lines.add(line, member)
+  if line.gone[member] then
+    line.gone[member], line.less = nil, line.less - 1
+  else
+    line.added[member], line.more = true, line.more + 1
+  end
+  line.head = nil
+end
+
+function Lines.remove(line, member)
+  if line.added[member] then
+    line.added[member], line.more = nil, line.more - 1
+  else
+    line.gone[member], line.less = true, line.less + 1
+  end
+  line.head = nil
+end
+
+function Lines.size(line)
+  line.stored = line.stored or call('ZCARD', line.key)
+  return line.stored + line.more - line.less
+end
+
+-- The first members. Cost: those asked for, and those that this step put in or took out.
+function Lines.first(line, most)
+  if most < 1 then return {} end
+  if line.head and line.asked == most then return line.head end
+  local stored = line.stored == 0 and {} or call('ZRANGE', line.key, '0', format('%d', most + line.less - 1))
+  if #stored == 0 then line.stored = 0 end
+  line.front = stored
+  local found = stored
+  if line.less > 0 or line.more > 0 or #stored > most then
+    found = {}
+    for _, member in ipairs(stored) do
+      if not line.gone[member] then found[#found + 1] = member end
+    end
+    if line.more > 0 then
+      for member in pairs(line.added) do found[#found + 1] = member end
+      table.sort(found)
+    end
+    for extra = #found, most + 1, -1 do found[extra] = nil end
+  end
+  line.head, line.asked = found, most
+  return found
+end
+
+-- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- How many of a line's first members are gone: those are taken off together, the others by name.
+function Lines.front(line)
+  local count = 0
+  for _, member in ipairs(line.front or {}) do
+    if not line.gone[member] then break end
+    count = count + 1
+  end
+  return count
+end
+
+function Lines.take_off(line)
+  local front = Lines.front(line)
+  if front < line.less then
+    local known, gone = {}, {}
+    for place = 1, front do known[line.front[place]] = true end
+    for member in pairs(line.gone) do
+      if not known[member] then gone[#gone + 1] = member end
+    end
+    Write.many('ZREM', line.key, gone)
+  end
+  if front > 0 then call('ZREMRANGEBYRANK', line.key, '0', format('%d', front - 1)) end
+end
+
+function Lines.put_in(line)
+  local added, size = {}, 0
+  for member in pairs(line.added) do
+    added[size + 1], added[size + 2] = '0', member
+    size = size + 2
+  end
+  Write.many('ZADD', line.key, added)
+end
+
+function Lines.write()
+  for _, line in ipairs(Lines.all) do
+    if line.more > 0 or line.less > 0 then
+      local size = Lines.size(line)
+      if line.less > 0 then Lines.take_off(line) end
+      if line.more > 0 then Lines.put_in(line) end
+      if (size == 0) ~= (line.stored == 0) then Lines.index(line, size > 0) end
+    end
+  end
+end
+
+-- Which lines there are: queues with ready jobs, (queue, task) set aside, queues that wait on a key.
+function Lines.index(line, exists)
+  local verb = exists and 'SADD' or 'SREM'
+  if line.kind == 'ready' then
+    call(verb, base .. 'queues', line.queue)
+  elseif line.kind == 'aside' then
+    call(verb, base .. 'asides', Text.join(line.queue, line.other))
+  else
+    local queues = base .. 'waitq:' .. line.other
+    call(verb, queues, line.queue)
+    Write.score('waited', Book.by_name(line.other), (exists or call('EXISTS', queues) == 1) and 0)
+  end
+end
