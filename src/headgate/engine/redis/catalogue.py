@@ -28,7 +28,11 @@ class Kind(NamedTuple):
 
 
 SINGLE: dict[str, Kind] = {
-    "meta": Kind("hash", "always", "version, epoch, number of partitions, the last arrival number"),
+    "meta": Kind(
+        "hash",
+        "always",
+        "version, epoch, number of partitions, the last arrival number, a name for the rules",
+    ),
     "limits": Kind("hash", "always", "name → declared limit"),
     "overrides": Kind("hash", "always", "scope → an operator's word"),
     "computed": Kind("hash", "always", "key → number of a floating limit, and when it was computed"),
@@ -40,7 +44,7 @@ SINGLE: dict[str, Kind] = {
     "counts": Kind("hash", "until retention", "state and queue → number of jobs"),
     "unique": Kind("hash", "while used", "tenant and unique key → the unfinished job that has it"),
     "scheduled": Kind("zset", "while used", "jobs by due time"),
-    "queues": Kind("set", "while used", "queues with ready jobs"),
+    "queues": Kind("set", "while used", "queues with ready jobs, set aside or not"),
     "asides": Kind("set", "while used", "(queue, task) with jobs set aside"),
     "offers": Kind("hash", "while used", "(queue, key) → units promised to ready jobs"),
     "waited": Kind("zset", "while used", "keys that are waited for, by name"),

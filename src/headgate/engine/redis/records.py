@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
+from struct import Struct
+from typing import Any
 
 import msgspec
 
@@ -52,36 +53,86 @@ class Need(msgspec.Struct, frozen=True, array_like=True):
     retention: int | bool
 
 
-class Life(msgspec.Struct, frozen=True, array_like=True):
-    """What moves, in the order of `Store.folded` in jobs.lua; the last four only of jobs that have ended."""
+class Life(msgspec.Struct, frozen=True):
+    """What moves."""
 
     state: JobState
+    outcome: AttemptOutcome | None
     due: int
     seq: int
     enqueued_at: int
     attempt: int
     tries: int
     past: int
-    error: str | bool
-    progress: str | bool
     units: int
-    offered_by: str | bool
-    waiting_on: str | bool
-    refusals: int | bool
-    aside: bool
-    holds: dict[str, bool] | bool
-    worker: str | bool
-    started_at: int | bool
+    refusals: int | None
+    started_at: int | None
+    ended_at: int | None
+    expires_at: int | None
+    worker: str | None
+    offered_by: str | None
+    waiting_on: str | None
+    holds: dict[str, bool]
+    error: str | None
+    progress: str | None
+    result: str | None
     cancel: bool
-    ended_at: int | bool = False
-    outcome: AttemptOutcome | bool = False
-    result: str | bool = False
-    expires_at: int | bool = False
+    aside: bool
 
 
 read_spec = msgspec.msgpack.Decoder(Spec).decode
-read_record = msgspec.msgpack.Decoder(tuple[Life, Need]).decode
+read_need = lru_cache(maxsize=4096)(msgspec.msgpack.Decoder(Need).decode)
+read_holds = msgspec.msgpack.Decoder(dict[str, bool]).decode
 read_attempts = msgspec.msgpack.Decoder(list[tuple[int, AttemptOutcome, int, int, str, str | bool]]).decode
+
+_HEAD = Struct(">BBBdddIIIdIdddI")
+_LENGTH = Struct(">I")
+_STATES = list(JobState)
+_OUTCOMES: list[AttemptOutcome | None] = [
+    None,
+    "succeeded",
+    "failed",
+    "cancelled",
+    "snoozed",
+    "released",
+    "lost",
+]
+_WORKER, _STARTED, _ASIDE, _CANCEL, _REFUSALS, _ERROR, _PROGRESS, _RESULT = (1 << bit for bit in range(8))
+
+
+def read_record(record: bytes) -> tuple[Life, Need]:
+    """A job as scripts keep it; jobs.lua describes the layout."""
+    (
+        state, outcome, flags, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, ended_at,
+        expires_at, length,
+    ) = _HEAD.unpack_from(record)  # fmt: skip
+    at = _HEAD.size + length
+    need = read_need(record[_HEAD.size : at])
+    worker, at = _text(record, at)
+    offered_by, at = _text(record, at)
+    waiting_on, at = _text(record, at)
+    (length,) = _LENGTH.unpack_from(record, at)
+    holds = record[at + 4 : at + 4 + length]
+    error, at = _text(record, at + 4 + length)
+    progress, at = _text(record, at)
+    result, _ = _text(record, at)
+    ended = _STATES[state - 1].ended
+    life = Life(
+        state=_STATES[state - 1], outcome=_OUTCOMES[outcome], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
+        attempt=attempt, tries=tries, past=past, units=int(units), refusals=refusals if flags & _REFUSALS else None,
+        started_at=int(started_at) if flags & _STARTED else None, ended_at=int(ended_at) if ended else None,
+        expires_at=int(expires_at) if ended else None, worker=worker if flags & _WORKER else None,
+        offered_by=offered_by or None, waiting_on=waiting_on or None, holds=read_holds(holds) if holds else {},
+        error=error if flags & _ERROR else None, progress=progress if flags & _PROGRESS else None,
+        result=result if flags & _RESULT else None, cancel=bool(flags & _CANCEL), aside=bool(flags & _ASIDE),
+    )  # fmt: skip
+    return life, need
+
+
+def _text(record: bytes, at: int) -> tuple[str, int]:
+    (length,) = _LENGTH.unpack_from(record, at)
+    end = at + 4 + length
+    return record[at + 4 : end].decode(), end
 
 
 # ── to the scripts ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,13 +257,15 @@ def read_worker(id: str, row: Packed) -> tuple[Worker, int]:
 
 
 def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:
-    """A claimed job."""
-    life, need = read_record(record)
+    """A claimed job. Reads no more of its record than it needs: this is done for every job that runs."""
+    _, _, flags, _, _, enqueued_at, attempt, tries, *_, length = _HEAD.unpack_from(record)
+    need = read_need(record[_HEAD.size : _HEAD.size + length])
+    progress = read_record(record)[0].progress if flags & _PROGRESS else None
     s = read_spec(spec)
     return Attempt(
-        job=id, number=life.attempt, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
-        tries=life.tries, retry=read_retry(need.retry), timeout=s.timeout, metadata=s.metadata,
-        enqueued_at=life.enqueued_at, started_at=now, progress=or_none(life.progress),
+        job=id, number=attempt, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
+        tries=tries, retry=read_retry(need.retry), timeout=s.timeout, metadata=s.metadata,
+        enqueued_at=int(enqueued_at), started_at=now, progress=progress,
     )  # fmt: skip
 
 
@@ -223,10 +276,9 @@ def read_job(fields: Sequence[Any], *, history: bool = True) -> Job:
     return Job(
         id=id.decode(), task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
         state=life.state, due=life.due, enqueued_at=life.enqueued_at, uses=s.uses, retry=read_retry(need.retry),
-        timeout=s.timeout, unique=s.unique, metadata=s.metadata, retention=s.retention,
-        waiting_on=or_none(life.waiting_on), attempt=life.attempt, tries=life.tries, worker=or_none(life.worker),
-        started_at=or_none(life.started_at), ended_at=or_none(life.ended_at), cancel_requested=life.cancel,
-        error=or_none(life.error), result=or_none(life.result), progress=or_none(life.progress),
+        timeout=s.timeout, unique=s.unique, metadata=s.metadata, retention=s.retention, waiting_on=life.waiting_on,
+        attempt=life.attempt, tries=life.tries, worker=life.worker, started_at=life.started_at, ended_at=life.ended_at,
+        cancel_requested=life.cancel, error=life.error, result=life.result, progress=life.progress,
         history=_history(life, past) if history else (),
     )  # fmt: skip
 
@@ -246,14 +298,10 @@ def _history(life: Life, past: bytes | None) -> tuple[PastAttempt, ...]:
     """Every attempt that has ended; the one that ended the job stands in its own fields."""
     rows = read_attempts(b"\xdd" + life.past.to_bytes(4, "big") + (past or b"")) if life.past else []
     attempts = [PastAttempt(*row[:5], or_none(row[5])) for row in rows]
-    if life.outcome is not False and life.started_at is not False and life.ended_at is not False:
-        last = (
-            life.attempt,
-            life.outcome,
-            life.started_at,
-            life.ended_at,
-            life.worker or "",
-            or_none(life.error),
+    if life.outcome is not None and life.started_at is not None and life.ended_at is not None:
+        attempts.append(
+            PastAttempt(
+                life.attempt, life.outcome, life.started_at, life.ended_at, life.worker or "", life.error
+            )
         )
-        attempts.append(PastAttempt(*cast("tuple[int, AttemptOutcome, int, int, str, str | None]", last)))
     return tuple(attempts)

@@ -1,19 +1,17 @@
 -- exchange: settle what finished, then claim up to `want` jobs.
--- input {worker, reports, want, queues or false}; a report is {kind, job, attempt, value, retry_in}
+-- input {worker, reports, want, queues or false}; a report is five values: kind, job, attempt, value, retry_in
 -- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside}, and job and spec of each attempt, raw.
 -- Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
 
 -- The fence: a report counts only for a running attempt of this worker.
-local function report_one(worker, report)
-  local job = Store.job(report[2])
-  if not job or job.state ~= 'running' or job.worker ~= worker or job.attempt ~= report[3] then
-    return false
-  end
-  if report[1] == 'progress' then
-    job.progress, Store.ended = report[4], true
+local function report_one(worker, kind, id, attempt, value, retry_in)
+  local job = Store.job(id)
+  if not job or job.state ~= 'running' or job.worker ~= worker or job.attempt ~= attempt then return false end
+  if kind == 'progress' then
+    job.progress, Store.ended = value, true
     Store.touch(job)
   else
-    Moves.settle(job, report)
+    Moves.settle(job, kind, value, retry_in)
   end
   return true
 end
@@ -98,10 +96,13 @@ end
 
 local function settle(worker, reports)
   local ids, refused = {}, {}
-  for i, report in ipairs(reports) do ids[i] = report[2] end
+  for i = 2, #reports, 5 do ids[#ids + 1] = reports[i] end
   Store.load(ids)
-  for _, report in ipairs(reports) do
-    if not report_one(worker, report) then refused[#refused + 1] = {report[2], report[3]} end
+  for i = 1, #reports, 5 do
+    local id, attempt = reports[i + 1], reports[i + 2]
+    if not report_one(worker, reports[i], id, attempt, reports[i + 3], reports[i + 4]) then
+      refused[#refused + 1] = {id, attempt}
+    end
   end
   Admission.offer()
   return refused
@@ -126,6 +127,7 @@ local function verb(given, raw)
   local more = want > 0 and claim(worker, want, given[4], known)
   Step.finish()
   local ids = tell(Ledger.started, raw)
-  local cancelling = call('ZRANGE', base .. 'stop:' .. worker, '0', '-1')
-  return {ids, refused, cancelling, Step.next_due(), more, now, Admission.unknown}
+  local next_due, stops = Step.next_due(base .. 'stop:' .. worker)
+  local cancelling = stops and call('ZRANGE', base .. 'stop:' .. worker, '0', '-1') or {}
+  return {ids, refused, cancelling, next_due, more, now, Admission.unknown}
 end

@@ -1,10 +1,23 @@
 -- Jobs as scripts see them, and what is written of them. Part of every script.
 --
--- `job:ID` is a pair: what moves (an array, in the order of `Store.folded`) and `need`, what admission asks, hardly ever
--- changed. `spec:ID` is Python's alone. `past:ID` are the attempts that did not end the job, one packed after the other.
+-- `job:ID` is one packed text: what moves, and `need`, what admission asks, hardly ever changed. `spec:ID` is Python's
+-- alone. `past:ID` are the attempts that did not end the job, one packed after the other.
 --
--- A job in a step is one table. `was…` is what the store has of it: the indexes that follow from a job's state are brought
--- up to date at the end, from what it was to what it is.
+-- A job in a step is one table; where functions are kept, so are these tables, for the next call. What a job has not is
+-- false. `was…` is what the store has of it: the indexes that follow from a job's state are brought up to date at the end,
+-- from what it was to what it is.
+
+-- State, outcome, flags (worker, started, aside, cancel, refusals, error, progress, result); due, seq, enqueued_at;
+-- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
+-- offered_by, waiting_on, holds (packed), error, progress, result. records.py reads the same.
+Store.LAYOUT = '>BBBdddI4I4I4dI4dddI4c0I4c0I4c0I4c0I4c0I4c0I4c0I4c0'
+Store.STATES = {'scheduled', 'ready', 'waiting', 'running', 'succeeded', 'failed', 'cancelled'}
+Store.OUTCOMES = {'succeeded', 'failed', 'cancelled', 'snoozed', 'released', 'lost'}
+Store.CODES = {
+  scheduled = 1, ready = 2, waiting = 3, running = 4, succeeded = 5, failed = 6, cancelled = 7,
+}
+Store.OUTCOME_CODES = {succeeded = 1, failed = 2, cancelled = 3, snoozed = 4, released = 5, lost = 6}
+Store.flags, Store.kept = {}, {}
 
 -- A need read back; many jobs have the same, so those that were read are remembered by their text.
 function Store.need(text)
@@ -20,35 +33,65 @@ function Store.need(text)
   return need
 end
 
-function Store.unfold(id, text)
-  local at, l = parse_some(text, 1, 1)
-  local state, worker, cancel = l[1], l[16], l[18]
-  return {
-    id = id, need = Store.need(sub(text, at + 1)), was = state, was_worker = worker, was_cancel = cancel, state = state,
-    due = l[2], seq = l[3], enqueued_at = l[4], attempt = l[5], tries = l[6], past = l[7], error = l[8], progress = l[9],
-    units = l[10], offered_by = l[11], waiting_on = l[12], refusals = l[13], aside = l[14], holds = l[15],
-    worker = worker, started_at = l[17], cancel = cancel, ended_at = l[19], outcome = l[20], result = l[21],
-    expires_at = l[22],
+-- A table for a job; those of earlier calls are used again.
+function Store.table_for(id, need)
+  local number = Store.tables + 1
+  Store.tables = number
+  local job = Store.kept[number]
+  if job then
+    job.id, job.need, job.dirty, job.rank, job.readied, job.record, job.spec = id, need, false, false, false, false, false
+    return job
+  end
+  job = {
+    id = id, need = need, dirty = false, rank = false, readied = false, record = false, spec = false, was = false,
+    was_worker = false, was_cancel = false, state = false, due = 0, seq = 0, enqueued_at = 0, attempt = 0, tries = 0,
+    past = 0, units = 0, refusals = false, started_at = false, ended_at = false, expires_at = false, outcome = false,
+    worker = false, offered_by = false, waiting_on = false, holds = false, error = false, progress = false,
+    result = false, cancel = false, aside = false,
   }
+  if number <= 512 then Store.kept[number] = job end
+  return job
+end
+
+function Store.flags_of(number)
+  local flags, rest = {}, number
+  for _, name in ipairs({'worker', 'started', 'aside', 'cancel', 'refusals', 'error', 'progress', 'result'}) do
+    flags[name] = rest % 2 == 1
+    rest = (rest - rest % 2) / 2
+  end
+  Store.flags[number] = flags
+  return flags
+end
+
+function Store.unfold(id, text)
+  local state, outcome, number, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, ended_at,
+    expires_at, need, worker, offered_by, waiting_on, holds, error, progress, result = struct.unpack(Store.LAYOUT, text)
+  local job, flags = Store.table_for(id, Store.need(need)), Store.flags[number] or Store.flags_of(number)
+  local name = Store.STATES[state]
+  worker = flags.worker and worker
+  job.state, job.was, job.worker, job.was_worker = name, name, worker, worker
+  job.cancel, job.was_cancel, job.aside = flags.cancel, flags.cancel, flags.aside
+  job.due, job.seq, job.enqueued_at, job.attempt, job.tries = due, seq, enqueued_at, attempt, tries
+  job.past, job.units, job.refusals = past, units, flags.refusals and refusals
+  job.started_at, job.ended_at, job.expires_at = flags.started and started_at, ended_at, expires_at
+  job.outcome, job.offered_by = Store.OUTCOMES[outcome] or false, offered_by ~= '' and offered_by
+  job.waiting_on, job.holds = waiting_on ~= '' and waiting_on, holds ~= '' and parse(holds)
+  job.error, job.progress, job.result = flags.error and error, flags.progress and progress, flags.result and result
+  return job
 end
 
 function Store.folded(job)
-  local state, life = job.state, nil
-  if Store.ENDED[state] then
-    life = {
-      state, job.due, job.seq, job.enqueued_at, job.attempt, job.tries, job.past, job.error or false,
-      job.progress or false, 0, false, false, job.refusals or false, false, false, job.worker or false,
-      job.started_at or false, job.cancel or false, job.ended_at, job.outcome or false, job.result or false,
-      job.expires_at,
-    }
-  else
-    life = {
-      state, job.due, job.seq, job.enqueued_at, job.attempt, job.tries, job.past, job.error or false,
-      job.progress or false, job.units, job.offered_by or false, job.waiting_on or false, job.refusals or false,
-      job.aside or false, job.holds or false, job.worker or false, job.started_at or false, job.cancel or false,
-    }
-  end
-  return '\146' .. pack(life) .. job.need.text
+  local worker, started_at, refusals, holds = job.worker, job.started_at, job.refusals, job.holds
+  local error, progress, result, need = job.error, job.progress, job.result, job.need.text
+  local flags = (worker and 1 or 0) + (started_at and 2 or 0) + (job.aside and 4 or 0) + (job.cancel and 8 or 0)
+    + (refusals and 16 or 0) + (error and 32 or 0) + (progress and 64 or 0) + (result and 128 or 0)
+  local offered_by, waiting_on = job.offered_by or '', job.waiting_on or ''
+  worker, error, progress, result = worker or '', error or '', progress or '', result or ''
+  holds = holds and pack(holds) or ''
+  return struct.pack(Store.LAYOUT, Store.CODES[job.state], Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
+    job.enqueued_at, job.attempt, job.tries, job.past, job.units, refusals or 0, started_at or 0, job.ended_at or 0,
+    job.expires_at or 0, #need, need, #worker, worker, #offered_by, offered_by, #waiting_on, waiting_on, #holds, holds,
+    #error, error, #progress, progress, #result, result)
 end
 
 function Store.job(id)
@@ -63,18 +106,22 @@ end
 
 -- Read jobs that are about to be asked for, all at once.
 function Store.load(ids)
-  local missing, keys, start = {}, {}, base .. 'job:'
-  for _, id in ipairs(ids) do
-    if Store.jobs[id] == nil then
-      missing[#missing + 1], keys[#keys + 1] = id, start .. id
-      Store.jobs[id] = false
+  local missing, keys, start, jobs, count = {}, {}, base .. 'job:', Store.jobs, 0
+  for i = 1, #ids do
+    local id = ids[i]
+    if jobs[id] == nil then
+      count = count + 1
+      missing[count], keys[count], jobs[id] = id, start .. id, false
     end
   end
-  for first = 1, #keys, 1000 do
-    local found = call('MGET', unpack(keys, first, math.min(first + 999, #keys)))
-    for i, text in ipairs(found) do
-      local id = missing[first + i - 1]
-      Store.jobs[id] = text and Store.unfold(id, text) or false
+  for first = 1, count, 1000 do
+    local found = call('MGET', unpack(keys, first, math.min(first + 999, count)))
+    for i = 1, #found do
+      local text = found[i]
+      if text then
+        local id = missing[first + i - 1]
+        jobs[id] = Store.unfold(id, text)
+      end
     end
   end
 end
@@ -86,21 +133,24 @@ function Store.ranked(members)
   Store.load(ids)
   for i, id in ipairs(ids) do
     local job = Store.jobs[id]
-    job.rank, job.ranked, jobs[i] = members[i], job.due, job
+    job.rank, jobs[i] = members[i], job
   end
   return jobs
 end
 
--- Priority, due time, arrival and id, so that byte order is the order of a claim. Due times may lie before 1970.
+-- Priority, due time, arrival and id, so that byte order is the order of a claim. Due times may lie before 1970. Whoever
+-- changes the due time clears the rank.
 function Store.rank(job)
-  if job.ranked ~= job.due then
+  local rank = job.rank
+  if not rank then
     local need, due = job.need, job.due
     if need.headed ~= due then
       need.headed, need.head = due, format('%02d%016d', need.priority, due + 1e15)
     end
-    job.ranked, job.rank = due, need.head .. format('%012d', job.seq) .. job.id
+    rank = need.head .. format('%012d', job.seq) .. job.id
+    job.rank = rank
   end
-  return job.rank
+  return rank
 end
 
 function Store.by_arrival(job)
@@ -159,17 +209,20 @@ end
 function Store.change(job, fields)
   Store.leave(job)
   for name, value in pairs(fields) do job[name] = value end
+  if fields.due then job.rank = false end
   Store.enter(job)
 end
 
 -- A new job, scheduled, due or not.
 function Store.add(id, spec, need, enqueued_at, due)
-  Store.seq = (Store.seq or tonumber(Store.meta[3]) or 0) + 1
-  local job = {
-    id = id, spec = spec, need = need, state = 'scheduled', due = due, seq = Store.seq, enqueued_at = enqueued_at,
-    attempt = 0, tries = 0, past = 0, units = 0,
-  }
-  Store.jobs[id] = job
+  local seq = (Store.seq or tonumber(Store.meta[3]) or 0) + 1
+  local job = Store.table_for(id, need)
+  job.spec, job.state, job.was, job.was_worker, job.was_cancel = spec, 'scheduled', false, false, false
+  job.due, job.seq, job.enqueued_at, job.attempt, job.tries = due, seq, enqueued_at, 0, 0
+  job.past, job.units, job.refusals, job.started_at, job.ended_at = 0, 0, false, false, false
+  job.expires_at, job.outcome, job.worker, job.offered_by, job.waiting_on = false, false, false, false, false
+  job.holds, job.error, job.progress, job.result, job.cancel, job.aside = false, false, false, false, false, false
+  Store.seq, Store.jobs[id] = seq, job
   Store.enter(job)
   return job
 end
@@ -177,14 +230,20 @@ end
 -- An ended job is gone.
 function Store.remove(job)
   Store.leave(job)
-  Store.jobs[job.id], job.gone = false, true
+  Store.jobs[job.id], Store.gone[job] = false, true
   Store.touch(job)
 end
 
 -- An attempt that has ended without ending its job.
 function Store.remember(job, attempt)
-  job.news = (job.news or '') .. pack(attempt)
+  Store.news[job.id] = (Store.news[job.id] or '') .. pack(attempt)
   job.past = job.past + 1
+end
+
+-- Its attempts will be told anew.
+function Store.forget_past(job)
+  if job.past > 0 then Store.forgotten[job.id] = true end
+  Store.news[job.id], job.past = nil, 0
 end
 
 -- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -214,7 +273,7 @@ function Write.run(job, was, state)
   if was == 'running' and not (running and worker == job.worker) then
     Write.take('run:' .. worker, job.id)
     if job.was_cancel then Write.take('stop:' .. worker, job.id) end
-    was = nil
+    was = false
   end
   if running then
     if was ~= 'running' then Write.put('run:' .. job.worker, format('%d', job.seq), job.id) end
@@ -224,7 +283,7 @@ end
 
 -- Everything that follows from what a job was and what it is.
 function Write.indexes(job)
-  local was, state, queue = job.was, not job.gone and job.state or nil, job.need.queue
+  local was, state, queue = job.was, not Store.gone[job] and job.state, job.need.queue
   if was ~= state then
     if was then Write.count(was, queue, -1) end
     if state then Write.count(state, queue, 1) end
@@ -249,7 +308,7 @@ function Write.jobs()
   local records, gone, size, start = {}, {}, 0, base .. 'job:'
   for _, job in ipairs(Store.dirty) do
     local id = job.id
-    if job.gone then
+    if Store.gone[job] then
       gone[#gone + 1], gone[#gone + 2], gone[#gone + 3] = start .. id, base .. 'spec:' .. id, base .. 'past:' .. id
       Write.take('jobs', id)
     else
@@ -261,8 +320,8 @@ function Write.jobs()
         size = size + 2
         Write.put('jobs', format('%d', job.seq), id)
       end
-      if job.forget then call('DEL', base .. 'past:' .. id) end
-      if job.news then call('APPEND', base .. 'past:' .. id, job.news) end
+      if Store.forgotten[id] then call('DEL', base .. 'past:' .. id) end
+      if Store.news[id] then call('APPEND', base .. 'past:' .. id, Store.news[id]) end
     end
     Write.indexes(job)
   end

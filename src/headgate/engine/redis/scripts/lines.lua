@@ -126,20 +126,18 @@ end
 function Lines.write()
   for _, line in ipairs(Lines.all) do
     if line.more > 0 or line.less > 0 then
-      local size = Lines.size(line)
+      local size = line.kind ~= 'ready' and Lines.size(line)
       if line.less > 0 then Lines.take_off(line) end
       if line.more > 0 then Lines.put_in(line) end
-      if (size == 0) ~= (line.stored == 0) then Lines.index(line, size > 0) end
+      if size and (size == 0) ~= (line.stored == 0) then Lines.index(line, size > 0) end
     end
   end
 end
 
--- Which lines there are: queues with ready jobs, (queue, task) set aside, queues that wait on a key.
+-- Which lines there are: (queue, task) set aside, queues that wait on a key. Those of ready jobs follow from the counts.
 function Lines.index(line, exists)
   local verb = exists and 'SADD' or 'SREM'
-  if line.kind == 'ready' then
-    call(verb, base .. 'queues', line.queue)
-  elseif line.kind == 'aside' then
+  if line.kind == 'aside' then
     call(verb, base .. 'asides', Text.join(line.queue, line.other))
   else
     local queues = base .. 'waitq:' .. line.other

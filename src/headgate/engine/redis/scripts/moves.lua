@@ -88,26 +88,26 @@ function Moves.finish(job, state, outcome, error, result)
   Store.ended = true
 end
 
-function Moves.come_back(job, verdict)
-  Store.remember(job, {job.attempt, verdict.outcome, job.started_at, now, job.worker or '', verdict.error or false})
+function Moves.come_back(job, outcome, error, due, counts)
+  Store.remember(job, {job.attempt, outcome, job.started_at, now, job.worker or '', error or false})
   Store.change(job, {
-    state = 'scheduled', due = verdict.due, worker = false, started_at = false, error = verdict.error or false,
-    tries = job.tries - (verdict.counts and 0 or 1), refusals = false,
+    state = 'scheduled', due = due, worker = false, started_at = false, error = error or false,
+    tries = job.tries - (counts and 0 or 1), refusals = false,
   })
   Moves.come(job)
 end
 
-function Moves.close(job, verdict)
+function Moves.close(job, state, outcome, error, result, due, counts)
   Admission.give_back(job)
-  if verdict.state then
-    Moves.finish(job, verdict.state, verdict.outcome, verdict.error, verdict.result)
+  if state then
+    Moves.finish(job, state, outcome, error, result)
   else
-    Moves.come_back(job, verdict)
+    Moves.come_back(job, outcome, error, due, counts)
   end
 end
 
-function Moves.settle(job, report) Moves.close(job, Lifecycle.settle(job, report)) end
-function Moves.release(job) Moves.settle(job, {'released', job.id, job.attempt}) end
+function Moves.settle(job, kind, value, retry_in) Moves.close(job, Lifecycle.settle(job, kind, value, retry_in)) end
+function Moves.release(job) Moves.settle(job, 'released') end
 function Moves.lose(job) Moves.close(job, Lifecycle.lose(job)) end
 
 -- ── somebody steers ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,6 +192,7 @@ function Moves.declare(limits)
   for _, l in ipairs(limits) do
     local value = pack(l)
     if call('HGET', base .. 'limits', l[1]) ~= value then
+      Book.change('limit', value)
       Write.field('limits', l[1], value)
       Book.limits[l[1]] = {
         name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6],
@@ -203,6 +204,7 @@ end
 
 -- An operator's word comes into force ({name, max, value, tenant, by, at, why, until}), or is taken back (false).
 function Moves.set_override(name, scope, override)
+  Book.change('override', scope, override)
   Write.field('overrides', scope, override and pack(override))
   Write.score('untils', scope, override and override[8])
   Book.staged[scope] = override
@@ -210,6 +212,7 @@ function Moves.set_override(name, scope, override)
 end
 
 function Moves.compute(ident, number)
+  Book.change('computed', ident, number)
   Write.field('computed', ident, pack({number, now}))
   Book.computed[ident] = number
   Moves.rules_changed(Book.key(ident).name)
@@ -232,7 +235,7 @@ function Moves.write_import(job, way, taken)
     job.need = Store.need(pack(
       {need.task, need.queue, need.tenant, need.priority, need.uses, way.need.retry, need.unique, need.retention}))
   end
-  job.forget, job.news, job.past = job.past > 0, nil, 0
+  Store.forget_past(job)
   for number = 1, kept do Store.remember(job, attempts[number]) end
   local fields = {
     state = state, tries = taken[3], attempt = #attempts, waiting_on = false, offered_by = false, units = 0,

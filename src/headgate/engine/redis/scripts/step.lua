@@ -4,15 +4,16 @@
 function Step.reset(keys, given)
   call, arguments, format, sub = redis.call, given, string.format, string.sub
   pack, parse, parse_some = cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
-  base, header = sub(keys[1], 1, -5), parse(given[1])
+  base = sub(keys[1], 1, -5)
+  if Step.header_text ~= given[1] then Step.header_text, Step.header = given[1], parse(given[1]) end
+  header = Step.header
   settings, now = header.settings, header.now
   Lines.all, Lines.readies, Lines.asides, Lines.waits = {}, {}, {}, {}
   Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes = {}, {}, {}, {}, {}
   Store.jobs, Store.dirty, Store.unique, Store.readied = {}, {}, {}, {}
+  Store.tables, Store.gone, Store.news, Store.forgotten = 0, {}, {}, {}
   Store.seq, Store.ended, Store.call_workers, Store.dropped = nil, false, false, nil
   Rates.Window.spent = {}
-  Book.limits, Book.rules, Book.caps, Book.staged, Book.computed = {}, {}, {}, {}, {}
-  Book.overridden, Book.stamp = nil, Book.stamp + 1
   Ledger.keys, Ledger.meters, Ledger.started, Ledger.claimer = {}, {}, {}, nil
   Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen = {}, {}, {}, {}
   Step.finished = false
@@ -50,10 +51,11 @@ function Step.begin()
     -- While a slot moves, reading a key that is not there fails. Better here than in the middle of the writing.
     call('EXISTS', base .. 'nothing')
   end
-  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq')
+  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq', 'rules')
   if not Store.meta[1] then Store.refuse('gone') end
   if tonumber(Store.meta[1]) ~= header.version then Store.refuse('version', Store.meta[1]) end
   if Store.meta[2] ~= header.epoch then Store.refuse('epoch', Store.meta[2]) end
+  Book.open(Store.meta[4] or Store.meta[2])
   if not now then
     local time = call('TIME')
     now = time[1] * 1000000 + time[2]
@@ -68,6 +70,7 @@ function Step.finish()
   Admission.offer()
   Ledger.write()
   Store.write()
+  Book.write()
   Window.write()
   if Store.call_workers then
     call('PUBLISH', base .. 'work', '')
@@ -84,16 +87,19 @@ function Step.head(name)
   return tonumber(first[2])
 end
 
--- When a sweep will next have work; false if never. Asked after the writing.
-function Step.next_due()
-  local due = Step.head('leases') or false
-  if call('EXISTS', base .. 'scheduled', base .. 'timers', base .. 'reserved', base .. 'untils') > 0 then
+-- When a sweep will next have work, false if never; and whether this or `other`, a key, may be there. Asked after the
+-- writing.
+function Step.next_due(other)
+  local due, any = Step.head('leases') or false, false
+  local scheduled, timers, reserved, untils = base .. 'scheduled', base .. 'timers', base .. 'reserved', base .. 'untils'
+  if call('EXISTS', scheduled, timers, reserved, untils, other or scheduled) > 0 then
+    any = true
     for _, name in ipairs({'scheduled', 'timers', 'reserved', 'untils'}) do
       local at = Step.head(name)
       if at and (not due or at < due) then due = at end
     end
   end
-  return due
+  return due, any
 end
 
 -- A worker whose lease is good: {tasks, queues, lease, …}, see register.lua, and `known`, its tasks as a set. Remembered

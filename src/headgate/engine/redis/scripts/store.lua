@@ -114,12 +114,18 @@ function Write.count(state, queue, by)
   counts[queue] = (counts[queue] or 0) + by
 end
 
+-- Also which queues have ready jobs, set aside or not.
 function Write.counts()
   for state, counts in pairs(Write.by_count) do
     for queue, by in pairs(counts) do
-      local field = state .. ':' .. queue
-      if by ~= 0 and call('HINCRBY', base .. 'counts', field, format('%d', by)) == 0 then
-        call('HDEL', base .. 'counts', field)
+      if by ~= 0 then
+        local field = state .. ':' .. queue
+        local number = call('HINCRBY', base .. 'counts', field, format('%d', by))
+        if number == 0 then call('HDEL', base .. 'counts', field) end
+        if state == 'ready' then
+          if number == 0 then call('SREM', base .. 'queues', queue) end
+          if number == by then call('SADD', base .. 'queues', queue) end
+        end
       end
     end
   end

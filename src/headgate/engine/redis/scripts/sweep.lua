@@ -92,5 +92,6 @@ local function verb()
   local offered = Admission.offer()
   local more = due == MOST or gone == MOST or rung == MOST or expired == MOST
   Step.finish()
-  return {due, gone, offered, expired, more, Step.next_due(), now}
+  local next_due = Step.next_due()
+  return {due, gone, offered, expired, more, next_due, now}
 end
