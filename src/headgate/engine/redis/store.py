@@ -12,7 +12,7 @@ import redis
 
 from headgate.engine.contract import Limit, Settings
 from headgate.engine.redis.calling import Calls, Partition
-from headgate.engine.redis.catalogue import CHANNELS, VERSION
+from headgate.engine.redis.catalogue import VERSION
 from headgate.engine.redis.faults import Faults
 from headgate.engine.redis.opening import found
 from headgate.engine.redis.records import decode, encode, packed_limit
@@ -35,7 +35,7 @@ class Store:
         self.target = target
         self.process = os.getpid()
         self.partitions = [Partition(target.prefix, number) for number in range(target.partitions)]
-        self.watchers = Watchers(self._subscribe, (redis.RedisError, OSError, ValueError))
+        self.watchers = Watchers(self._listener, self._channels, (redis.RedisError, OSError, ValueError))
         self.declared: dict[str, Limit] = {}
         self._calls = Calls(target, settings.busy_timeout)
         self._settings = {
@@ -112,8 +112,8 @@ class Store:
             limits = [packed_limit(limit) for limit in self.declared.values()]
             await self.one(partition, "declare", limits)
 
-    def _subscribe(self) -> Any:
-        address = self._calls.servers.address(self.partitions[0].slot)
-        pubsub = client(self.target, address).pubsub()
-        pubsub.subscribe(*(p.tag + channel for p in self.partitions for channel in CHANNELS))
-        return pubsub
+    def _listener(self) -> Any:
+        return client(self.target, self._calls.servers.address(self.partitions[0].slot)).pubsub()
+
+    def _channels(self, kind: str) -> list[str]:
+        return [partition.tag + kind for partition in self.partitions]

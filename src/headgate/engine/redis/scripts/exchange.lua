@@ -53,20 +53,33 @@ local function all_asides(stored)
   return found
 end
 
+-- What a claim looks through: queues with ready jobs, paused queues, lines set aside; nil where there is none of it.
+local function survey()
+  local queues, paused, asides = base .. 'queues', base .. 'paused', base .. 'asides'
+  local count = call('EXISTS', queues, paused, asides)
+  if count == 0 then return nil end
+  local found = {queues = call('SMEMBERS', queues), paused = {}, asides = {}}
+  if count > 1 or #found.queues == 0 then
+    found.paused, found.asides = set_of(call('SMEMBERS', paused)), call('SMEMBERS', asides)
+  end
+  return found
+end
+
 -- Queues with ready jobs, stored or of this step.
-local function all_queues(asides)
-  local names = set_of(call('SMEMBERS', base .. 'queues'))
+local function all_queues(stored, asides)
+  local names = set_of(stored)
   for queue in pairs(Lines.readies) do names[queue] = true end
   for _, aside in ipairs(asides) do names[aside[1]] = true end
   return names
 end
 
-local function ready_jobs(queues, known, paused, aside)
+local function ready_jobs(queues, known, found)
+  local paused = found.paused
   return function(most)
-    local asides, members = all_asides(aside), {}
+    local asides, members = all_asides(found.asides), {}
     if not queues then
       local lines = {}
-      for queue in pairs(all_queues(asides)) do
+      for queue in pairs(all_queues(found.queues, asides)) do
         if not paused[queue] then add_lines(lines, queue, asides, known) end
       end
       members = first_of(lines, most)
@@ -85,16 +98,21 @@ local function ready_jobs(queues, known, paused, aside)
   end
 end
 
-local function claim(worker, want, queues, known)
-  local paused, aside = {}, {}
-  if call('EXISTS', base .. 'paused', base .. 'asides') > 0 then
-    paused, aside = set_of(call('SMEMBERS', base .. 'paused')), call('SMEMBERS', base .. 'asides')
+local function is_anybody_ready()
+  for _, line in pairs(Lines.readies) do
+    if line.more > 0 then return true end
   end
-  Ledger.claimer = worker
-  return Admission.claim_many(want, known, ready_jobs(queues, known, paused, aside))
+  return next(Lines.asides) ~= nil
 end
 
-local function settle(worker, reports)
+local function claim(want, queues, known, found)
+  local left = want - #Ledger.started
+  if left < 1 or not (found or is_anybody_ready()) then return false end
+  return Admission.claim_many(left, known, ready_jobs(queues, known, found or {queues = {}, paused = {}, asides = {}}))
+end
+
+-- `claims` is what those who get a freed slot are claimed with, if nobody else is ready.
+local function settle(worker, reports, claims)
   local ids, refused = {}, {}
   for i = 2, #reports, 5 do ids[#ids + 1] = reports[i] end
   Store.load(ids)
@@ -104,7 +122,8 @@ local function settle(worker, reports)
       refused[#refused + 1] = {id, attempt}
     end
   end
-  Admission.offer()
+  Admission.offer(claims)
+  if #Ledger.started > 1 then table.sort(Ledger.started, function(a, b) return a.rank < b.rank end) end
   return refused
 end
 
@@ -121,10 +140,13 @@ local function tell(started, raw)
 end
 
 local function verb(given, raw)
-  local worker, want = given[1], given[3]
+  local worker, reports, want, queues = given[1], given[2], given[3], given[4]
   local known = Step.leased(worker).known
-  local refused = settle(worker, given[2])
-  local more = want > 0 and claim(worker, want, given[4], known)
+  local found = want > 0 and survey()
+  Ledger.claimer = worker
+  local claims = want > 0 and not found and {want = want, known = known, served = queues and set_of(queues)}
+  local refused = settle(worker, reports, claims)
+  local more = want > 0 and claim(want, queues, known, found)
   Step.finish()
   local ids = tell(Ledger.started, raw)
   local next_due, stops = Step.next_due(base .. 'stop:' .. worker)

@@ -1,12 +1,11 @@
 -- The ledger: who holds which key, who waits on it, who was offered it, what was spent of it. Part of every script.
 -- What admission.py calls Ledger, with the same names.
 
--- What this step knows of a key. `offered` are units promised to ready jobs, by queue: a sum, since tokens have no records
--- to be counted. It moves wherever a job's own `offered_by` changes, and nowhere else.
+-- What this step knows of a key: how many hold it, as stored and now, and whose records change.
 function Ledger.at(ident)
   local key = Ledger.keys[ident]
   if not key then
-    key = {ident = ident, held = nil, stored = nil, holders = nil, offered = {}, promised = {}}
+    key = {ident = ident, held = false, stored = false, holders = false}
     Ledger.keys[ident] = key
   end
   return key
@@ -62,19 +61,31 @@ function Ledger.meter(ident)
   return meter
 end
 
+-- Units promised to ready jobs, by queue and key: a sum, since tokens have no records to be counted. It moves wherever a
+-- job's own `offered_by` changes, and nowhere else.
+function Ledger.offers(queue)
+  local offers = Ledger.offers_of[queue]
+  if not offers then
+    offers = {now = {}, stored = {}}
+    Ledger.offers_of[queue] = offers
+  end
+  return offers
+end
+
 function Ledger.offered(ident, queue)
-  local key = Ledger.at(ident)
-  local units = key.offered[queue]
+  local offers = Ledger.offers(queue)
+  local units = offers.now[ident]
   if not units then
     units = tonumber(call('HGET', base .. 'offers', Text.join(queue, ident))) or 0
-    key.offered[queue], key.promised[queue] = units, units
+    offers.now[ident], offers.stored[ident] = units, units
   end
   return units
 end
 
 function Ledger.promise(job, by)
   local ident, queue = job.offered_by, job.need.queue
-  Ledger.at(ident).offered[queue] = Ledger.offered(ident, queue) + by * job.units
+  local units = Ledger.offered(ident, queue) + by * job.units
+  Ledger.offers_of[queue].now[ident] = units
 end
 
 function Ledger.has_waiters(ident, queue)
@@ -98,20 +109,41 @@ function Ledger.waiters(ident, queue, most)
   return Store.ranked(Lines.first(Lines.waiting(ident, queue), most))
 end
 
--- These keys are about to be offered: read their first waiters, all at once. Answers the queues that wait on each.
+-- These keys are about to be offered: read what is promised of them and their first waiters, all at once. Answers the
+-- queues that wait on each, and the ids of those waiters.
 function Ledger.expect(idents)
   local queues, ids = {}, {}
+  for i, ident in ipairs(idents) do queues[i] = Ledger.queues_waiting(ident) end
+  Ledger.read_offers(idents, queues)
   for i, ident in ipairs(idents) do
-    queues[i] = Ledger.queues_waiting(ident)
     for _, queue in ipairs(queues[i]) do
       local room = Admission.room(ident, queue)
-      for _, member in ipairs(room > 0 and Lines.first(Lines.waiting(ident, queue), room) or {}) do
-        ids[#ids + 1] = sub(member, 31)
+      if room > 0 then
+        local members = Lines.first(Lines.waiting(ident, queue), room)
+        for place = 1, #members do ids[#ids + 1] = sub(members[place], 31) end
       end
     end
   end
-  if #ids > 1 then Store.load(ids) end
-  return queues
+  Store.load(ids)
+  return queues, ids
+end
+
+function Ledger.read_offers(idents, queues)
+  local fields, places = {}, {}
+  for i, ident in ipairs(idents) do
+    for _, queue in ipairs(queues[i]) do
+      local offers = Ledger.offers(queue)
+      if not offers.now[ident] then
+        fields[#fields + 1], places[#places + 1] = Text.join(queue, ident), {offers, ident}
+      end
+    end
+  end
+  if #fields < 2 or #fields > 2000 then return end
+  for i, units in ipairs(call('HMGET', base .. 'offers', unpack(fields))) do
+    local offers, ident = places[i][1], places[i][2]
+    offers.now[ident] = tonumber(units) or 0
+    offers.stored[ident] = offers.now[ident]
+  end
 end
 
 function Ledger.hold(key, job, value)
@@ -148,11 +180,11 @@ function Ledger.let_go(ident, job)
   Ledger.hold(key, job, false)
 end
 
--- Delete a job's holder records except those of `keep` (a set); returns the keys that were let go.
+-- Delete a job's holder records except those of `keep` (a set, or nil); returns the keys that were let go.
 function Ledger.drop_except(job, keep)
   local gone = {}
   for ident in pairs(job.holds or {}) do
-    if not keep[ident] then gone[#gone + 1] = ident end
+    if not (keep and keep[ident]) then gone[#gone + 1] = ident end
   end
   for _, ident in ipairs(gone) do Ledger.let_go(ident, job) end
   return gone
@@ -164,7 +196,7 @@ function Ledger.start(job)
   job.state, job.worker, job.started_at = 'running', Ledger.claimer, now
   job.attempt, job.tries = job.attempt + 1, job.tries + 1
   job.ended_at, job.outcome, job.error, job.result = false, false, false, false
-  job.offered_by, job.units, job.aside, job.readied = false, 0, false, false
+  job.offered_by, job.waiting_on, job.units, job.aside, job.readied = false, false, 0, false, false
   Store.enter(job)
   Ledger.started[#Ledger.started + 1] = job
 end
@@ -209,8 +241,10 @@ function Ledger.write()
     if key.stored and (key.held > 0) ~= (key.stored > 0) then
       Write.score('helds', Book.by_name(ident), key.held > 0 and 0)
     end
-    for queue, units in pairs(key.offered) do
-      if units ~= key.promised[queue] then
+  end
+  for queue, offers in pairs(Ledger.offers_of) do
+    for ident, units in pairs(offers.now) do
+      if units ~= offers.stored[ident] then
         Write.field('offers', Text.join(queue, ident), units ~= 0 and format('%d', units))
       end
     end
@@ -218,10 +252,16 @@ function Ledger.write()
 end
 
 function Ledger.write_holders(key)
-  local name, gone, added = base .. 'held:' .. key.ident, {}, {}
+  local name, gone, added = base .. 'held:' .. key.ident, nil, nil
   for id, value in pairs(key.holders) do
-    if value then added[#added + 1], added[#added + 2] = id, value else gone[#gone + 1] = id end
+    if value then
+      added = added or {}
+      added[#added + 1], added[#added + 2] = id, value
+    else
+      gone = gone or {}
+      gone[#gone + 1] = id
+    end
   end
-  Write.many('HDEL', name, gone)
-  Write.many('HSET', name, added)
+  if gone then Write.many('HDEL', name, gone) end
+  if added then Write.many('HSET', name, added) end
 end

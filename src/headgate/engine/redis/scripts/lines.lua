@@ -2,9 +2,12 @@
 --
 -- What a step puts into a line or takes out of it is kept beside it and looked through until the step is written.
 
+Lines.NONE = {}
+
 function Lines.make(kind, key, queue, other)
   local line = {
-    kind = kind, key = base .. key, queue = queue, other = other, added = {}, gone = {}, more = 0, less = 0,
+    kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE, more = 0, less = 0,
+    stored = false, head = false, asked = 0, front = Lines.NONE,
   }
   Lines.all[#Lines.all + 1] = line
   return line
@@ -47,18 +50,20 @@ function Lines.add(line, member)
   if line.gone[member] then
     line.gone[member], line.less = nil, line.less - 1
   else
+    if line.added == Lines.NONE then line.added = {} end
     line.added[member], line.more = true, line.more + 1
   end
-  line.head = nil
+  line.head = false
 end
 
 function Lines.remove(line, member)
   if line.added[member] then
     line.added[member], line.more = nil, line.more - 1
   else
+    if line.gone == Lines.NONE then line.gone = {} end
     line.gone[member], line.less = true, line.less + 1
   end
-  line.head = nil
+  line.head = false
 end
 
 function Lines.size(line)
@@ -66,11 +71,12 @@ function Lines.size(line)
   return line.stored + line.more - line.less
 end
 
--- The first members. Cost: those asked for, and those that this step put in or took out.
+-- The first members. Cost: those asked for, and those that this step put in or took out. One more is read than asked for:
+-- it tells that the line will not be empty.
 function Lines.first(line, most)
   if most < 1 then return {} end
   if line.head and line.asked == most then return line.head end
-  local stored = line.stored == 0 and {} or call('ZRANGE', line.key, '0', format('%d', most + line.less - 1))
+  local stored = line.stored == 0 and {} or call('ZRANGE', line.key, '0', format('%d', most + line.less))
   if #stored == 0 then line.stored = 0 end
   line.front = stored
   local found = stored
@@ -93,11 +99,8 @@ end
 
 -- How many of a line's first members are gone: those are taken off together, the others by name.
 function Lines.front(line)
-  local count = 0
-  for _, member in ipairs(line.front or {}) do
-    if not line.gone[member] then break end
-    count = count + 1
-  end
+  local front, gone, count = line.front, line.gone, 0
+  while front[count + 1] and gone[front[count + 1]] do count = count + 1 end
   return count
 end
 
@@ -126,7 +129,8 @@ end
 function Lines.write()
   for _, line in ipairs(Lines.all) do
     if line.more > 0 or line.less > 0 then
-      local size = line.kind ~= 'ready' and Lines.size(line)
+      local stays = line.kind == 'ready' or #line.front > line.less
+      local size = not stays and Lines.size(line)
       if line.less > 0 then Lines.take_off(line) end
       if line.more > 0 then Lines.put_in(line) end
       if size and (size == 0) ~= (line.stored == 0) then Lines.index(line, size > 0) end

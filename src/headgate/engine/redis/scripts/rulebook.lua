@@ -13,7 +13,7 @@ function Book.open(rules)
     Book.shelf[base] = kept
   end
   Book.kept, Book.limits, Book.rules, Book.caps, Book.computed = kept, kept.limits, kept.rules, kept.caps, kept.computed
-  Book.overridden, Book.stamp, Book.staged, Book.changes = kept.overridden, kept.stamp, {}, nil
+  Book.overridden, Book.stamp, Book.changes = kept.overridden, kept.stamp, nil
 end
 
 -- A rule is about to be changed: from here on this step has a book of its own, and the next one will read it anew.

@@ -1,5 +1,11 @@
 -- The step from beginning to end. Part of every script, before its verb.
 
+-- A table with nothing in it; most have stayed empty, and need not be made anew.
+function Step.emptied(kept)
+  if kept and next(kept) == nil then return kept end
+  return {}
+end
+
 -- Forget what an earlier call left in these tables.
 function Step.reset(keys, given)
   call, arguments, format, sub = redis.call, given, string.format, string.sub
@@ -8,14 +14,20 @@ function Step.reset(keys, given)
   if Step.header_text ~= given[1] then Step.header_text, Step.header = given[1], parse(given[1]) end
   header = Step.header
   settings, now = header.settings, header.now
-  Lines.all, Lines.readies, Lines.asides, Lines.waits = {}, {}, {}, {}
-  Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes = {}, {}, {}, {}, {}
-  Store.jobs, Store.dirty, Store.unique, Store.readied = {}, {}, {}, {}
-  Store.tables, Store.gone, Store.news, Store.forgotten = 0, {}, {}, {}
-  Store.seq, Store.ended, Store.call_workers, Store.dropped = nil, false, false, nil
-  Rates.Window.spent = {}
-  Ledger.keys, Ledger.meters, Ledger.started, Ledger.claimer = {}, {}, {}, nil
-  Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen = {}, {}, {}, {}
+  local empty = Step.emptied
+  Lines.all, Lines.readies, Lines.asides, Lines.waits =
+    empty(Lines.all), empty(Lines.readies), empty(Lines.asides), empty(Lines.waits)
+  Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes =
+    empty(Write.by_score), empty(Write.by_field), empty(Write.by_count), empty(Write.puts), empty(Write.takes)
+  Store.jobs, Store.dirty, Store.unique, Store.readied =
+    empty(Store.jobs), empty(Store.dirty), empty(Store.unique), empty(Store.readied)
+  Store.gone, Store.news, Store.forgotten = empty(Store.gone), empty(Store.news), empty(Store.forgotten)
+  Store.tables, Store.seq, Store.ended, Store.call_workers, Store.dropped = 0, nil, false, false, nil
+  Window.spent, Book.staged = empty(Window.spent), empty(Book.staged)
+  Ledger.keys, Ledger.offers_of, Ledger.meters, Ledger.started, Ledger.claimer =
+    empty(Ledger.keys), empty(Ledger.offers_of), empty(Ledger.meters), empty(Ledger.started), nil
+  Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen =
+    empty(Admission.touched), empty(Admission.touches), empty(Admission.unknown), empty(Admission.unknown_seen)
   Step.finished = false
   if Store.needs_known > 2000 then Store.needs, Store.needs_known = {}, 0 end
   if Book.keys_known > 2000 then Book.keys, Book.keys_known = {}, 0 end
