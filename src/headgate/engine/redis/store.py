@@ -37,6 +37,7 @@ class Store:
         self.partitions = [Partition(target.prefix, number) for number in range(target.partitions)]
         self.watchers = Watchers(self._listener, self._channels, (redis.RedisError, OSError, ValueError))
         self.declared: dict[str, Limit] = {}
+        self._headers: dict[str, bytes] = {}
         self._calls = Calls(target, settings.busy_timeout)
         self._settings = {
             "patience": settings.patience, "reservation_ttl": settings.reservation_ttl,
@@ -87,16 +88,23 @@ class Store:
         self.declared.update((limit.name, limit) for limit in limits)
 
     def _header(self, partition: Partition, now: int | None) -> bytes:
-        return encode(
+        """The same bytes again wherever possible: scripts remember what they have read."""
+        fail = Faults.set()
+        if now is None and not fail and (known := self._headers.get(partition.epoch)) is not None:
+            return known
+        header = encode(
             {
                 "now": False if now is None else now,
                 "epoch": partition.epoch,
                 "version": VERSION,
                 "settings": self._settings,
                 "cluster": self.target.mode == "cluster",
-                "fail": Faults.set(),
+                "fail": fail,
             }
         )
+        if now is None and not fail:
+            self._headers[partition.epoch] = header
+        return header
 
     async def _renew(self, partition: Partition) -> None:
         """The store is not the one that was opened: it was flushed, or a server without its data has taken over."""

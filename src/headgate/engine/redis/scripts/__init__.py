@@ -12,18 +12,9 @@ from importlib import resources
 from typing import NamedTuple
 
 PARTS = (
-    "store",
-    "lines",
-    "jobs",
-    "rates",
-    "rulebook",
-    "ledger",
-    "admission",
-    "lifecycle",
-    "moves",
-    "looking",
+    "store", "lines", "jobs", "rates", "rulebook", "ledger", "admission", "lifecycle", "newcomers", "moves", "looking",
     "step",
-)
+)  # fmt: skip
 LONE = ("open",)
 
 

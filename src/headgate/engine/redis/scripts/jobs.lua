@@ -11,6 +11,7 @@
 -- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
 -- offered_by, waiting_on, holds (packed), error, progress, result. records.py reads the same.
 Store.LAYOUT = '>BBBdddI4I4I4dI4dddI4c0I4c0I4c0I4c0I4c0I4c0I4c0I4c0'
+Store.SEQ_AT = 12 -- where in it seq stands
 Store.STATES = {'scheduled', 'ready', 'waiting', 'running', 'succeeded', 'failed', 'cancelled'}
 Store.OUTCOMES = {'succeeded', 'failed', 'cancelled', 'snoozed', 'released', 'lost'}
 Store.CODES = {
@@ -213,16 +214,25 @@ function Store.change(job, fields)
   Store.enter(job)
 end
 
--- A new job, scheduled, due or not.
-function Store.add(id, spec, need, enqueued_at, due)
-  local seq = (Store.seq or tonumber(Store.meta[3]) or 0) + 1
-  local job = Store.table_for(id, need)
-  job.spec, job.state, job.was, job.was_worker, job.was_cancel = spec, 'scheduled', false, false, false
-  job.due, job.seq, job.enqueued_at, job.attempt, job.tries = due, seq, enqueued_at, 0, 0
+function Store.next_seq()
+  Store.seq = (Store.seq or tonumber(Store.meta[3]) or 0) + 1
+  return Store.seq
+end
+
+function Store.newborn(job, state, enqueued_at, due)
+  job.state, job.was, job.was_worker, job.was_cancel = state, false, false, false
+  job.due, job.enqueued_at, job.attempt, job.tries = due, enqueued_at, 0, 0
   job.past, job.units, job.refusals, job.started_at, job.ended_at = 0, 0, false, false, false
   job.expires_at, job.outcome, job.worker, job.offered_by, job.waiting_on = false, false, false, false, false
   job.holds, job.error, job.progress, job.result, job.cancel, job.aside = false, false, false, false, false, false
-  Store.seq, Store.jobs[id] = seq, job
+end
+
+-- A new job, scheduled, due or not.
+function Store.add(id, spec, need, enqueued_at, due)
+  local job = Store.table_for(id, need)
+  Store.newborn(job, 'scheduled', enqueued_at, due)
+  job.spec, job.seq = spec, Store.next_seq()
+  Store.jobs[id] = job
   Store.enter(job)
   return job
 end
@@ -305,7 +315,7 @@ function Write.indexes(job)
 end
 
 function Write.jobs()
-  local records, gone, size, start = {}, {}, 0, base .. 'job:'
+  local records, gone, size, start = Write.records, {}, #Write.records, base .. 'job:'
   for _, job in ipairs(Store.dirty) do
     local id = job.id
     if Store.gone[job] then

@@ -7,7 +7,7 @@ Lines.NONE = {}
 function Lines.make(kind, key, queue, other)
   local line = {
     kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE, more = 0, less = 0,
-    stored = false, head = false, asked = 0, front = Lines.NONE,
+    stored = false, head = false, asked = 0, front = Lines.NONE, plain = false,
   }
   Lines.all[#Lines.all + 1] = line
   return line
@@ -128,6 +128,7 @@ end
 
 function Lines.write()
   for _, line in ipairs(Lines.all) do
+    if line.plain then Write.many('ZADD', line.key, line.plain) end
     if line.more > 0 or line.less > 0 then
       local stays = line.kind == 'ready' or #line.front > line.less
       local size = not stays and Lines.size(line)

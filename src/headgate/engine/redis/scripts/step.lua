@@ -19,6 +19,7 @@ function Step.reset(keys, given)
     empty(Lines.all), empty(Lines.readies), empty(Lines.asides), empty(Lines.waits)
   Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes =
     empty(Write.by_score), empty(Write.by_field), empty(Write.by_count), empty(Write.puts), empty(Write.takes)
+  Write.records = empty(Write.records)
   Store.jobs, Store.dirty, Store.unique, Store.readied =
     empty(Store.jobs), empty(Store.dirty), empty(Store.unique), empty(Store.readied)
   Store.gone, Store.news, Store.forgotten = empty(Store.gone), empty(Store.news), empty(Store.forgotten)
