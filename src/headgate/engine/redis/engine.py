@@ -128,6 +128,9 @@ class RedisEngine(Engine):
         found = [Enqueued(job.id, STATES[state], True) for job, state in zip(jobs, states, strict=True)]
         for place, id in there:
             found[place - 1] = Enqueued(id, STATES[states[place - 1]], False)
+        store.watchers.came(
+            lambda: (job.queue for job, state in zip(jobs, states, strict=True) if state == "ready")
+        )
         return found
 
     def _check_limits(self, limits: Sequence[Limit]) -> None:

@@ -1,8 +1,7 @@
 """Jobs on their way to and from the scripts.
 
-A job is kept in two parts: what scripts read (what moves, and what admission asks), and a spec, packed here and kept as it
-is, that only Python reads again. `False` stands for None in what scripts read and write: Lua's arrays end at the first
-nil.
+A job is kept in two parts: what scripts read (what moves, and what admission asks), and a spec, packed here and kept as
+it is, that only Python reads again. `False` stands for None in what scripts read: Lua's arrays end at the first nil.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ read_attempts = msgspec.msgpack.Decoder(list[tuple[int, AttemptOutcome, int, int
 
 _HEAD = Struct(">BBBdddIIIdIdddI")
 _LENGTH = Struct(">I")
-_STATES = list(JobState)
+_STATES: list[JobState] = list(JobState)
 _OUTCOMES: list[AttemptOutcome | None] = [
     None,
     "succeeded",
@@ -116,9 +115,9 @@ def read_record(record: bytes) -> tuple[Life, Need]:
     error, at = _text(record, at + 4 + length)
     progress, at = _text(record, at)
     result, _ = _text(record, at)
-    ended = _STATES[state - 1].ended
+    ended = _STATES[int(state) - 1].ended
     life = Life(
-        state=_STATES[state - 1], outcome=_OUTCOMES[outcome], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
+        state=_STATES[int(state) - 1], outcome=_OUTCOMES[int(outcome)], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
         attempt=attempt, tries=tries, past=past, units=int(units), refusals=refusals if flags & _REFUSALS else None,
         started_at=int(started_at) if flags & _STARTED else None, ended_at=int(ended_at) if ended else None,
         expires_at=int(expires_at) if ended else None, worker=worker if flags & _WORKER else None,
@@ -189,8 +188,8 @@ def uses_with_caps(task: str, queue: str, own: tuple[Use, ...]) -> tuple[tuple[A
 
 
 def packed_jobs(jobs: Sequence[NewJob]) -> tuple[Packed, list[bytes]]:
-    """Jobs as scripts take them: their ids, which way each one comes and the ways; and the arguments from 3 on, specs
-    and then needs. A way is what many have in common: delay, time, what to do about a rival, the argument of its need."""
+    """Jobs as scripts take them: their ids, which way each comes, the ways; and the arguments from 3 on, specs and then
+    needs. A way is what many have in common: delay, time, what to do about a rival, the argument of its need."""
     ways: dict[tuple[bytes, int, int | None, str], int] = {}
     numbers = [
         ways.setdefault((packed_need(job), job.delay, job.at, job.on_conflict), len(ways) + 1) for job in jobs

@@ -1,7 +1,8 @@
 """Waking those who sleep: scripts publish what became ready and what ended, and one thread per process listens.
 
-It listens to what ended only once somebody wants to know: a busy worker ends jobs thousands of times a second. A message can be missed only while the thread is not connected; so whenever it has (re)connected, everybody is woken
-once. Sleepers ask the store what there is; a wake too many costs them one look.
+It listens to what ended only once somebody wants to know: a busy worker ends jobs thousands of times a second. A
+message can be missed only while the thread is not connected; so whenever it has (re)connected, everybody is woken once.
+Sleepers ask the store what there is; a wake too many costs them one look.
 """
 
 from __future__ import annotations
@@ -61,6 +62,11 @@ class Watchers:
                     with contextlib.suppress(*self._lost):  # the listener will notice, and connect again
                         self._pubsub.subscribe(*self._names("ended"))
         return end
+
+    def came(self, queues: Callable[[], Iterable[str]]) -> None:
+        """This process has just made jobs ready: those who sleep here need not wait until the server tells them."""
+        if self._on_work:
+            self._ring_work(queues())
 
     def stop(self) -> None:
         """End the thread."""
@@ -135,6 +141,8 @@ class Watchers:
     def _ring_work(self, queues: Iterable[str] | None) -> None:
         """None means: everybody."""
         ready = None if queues is None else set(queues)
+        if ready is not None and not ready:
+            return
         for wake, served in list(self._on_work.values()):
             if ready is None or served is None or ready.intersection(served):
                 _ring(wake)

@@ -175,9 +175,10 @@ function Admission.offer_queue(ident, queue, straight)
   return count
 end
 
--- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where nobody else is ready, and
--- each waiter needs one slot of the key it waits on and nothing else, they cannot get in each other's way: offering and
--- claiming them comes to the same as starting them. `claim` is {want, known tasks, served queues or false}.
+-- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where nobody else is ready,
+-- and each waiter needs one slot of the key it waits on and nothing else, they cannot get in each other's way:
+-- offering and claiming them comes to the same as starting them. `claim` is {want, known tasks, served queues or
+-- false}.
 function Admission.is_straight(claim, ids)
   if not claim or #ids > claim.want then return false end
   for _, line in pairs(Lines.readies) do

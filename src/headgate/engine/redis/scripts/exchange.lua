@@ -1,7 +1,7 @@
 -- exchange: settle what finished, then claim up to `want` jobs.
 -- input {worker, reports, want, queues or false}; a report is five values: kind, job, attempt, value, retry_in
--- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside}, and job and spec of each attempt, raw.
--- Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
+-- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside}, and job and spec of each
+-- attempt, raw. Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
 
 -- The fence: a report counts only for a running attempt of this worker.
 local function report_one(worker, kind, id, attempt, value, retry_in)

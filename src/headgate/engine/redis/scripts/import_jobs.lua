@@ -1,7 +1,7 @@
 -- import_jobs: take over jobs with their history; each record succeeds or is refused alone.
--- input {limits, jobs, records}   arguments 3 and on: specs, then needs   answers {{state, refusal} …}, fewer than asked when a
--- job has changed since Python looked at it: the caller looks again and goes on from there.
--- Cost: per record its keys and its attempts.
+-- input {limits, jobs, records}   arguments 3 and on: specs, then needs   answers {{state, refusal} …}, fewer than
+-- asked when a job has changed since Python looked at it: the caller looks again and goes on from there. Cost: per
+-- record its keys and its attempts.
 local function verb(given)
   Moves.declare(given[1])
   local ids, numbers, ways = given[2][1], given[2][2], Moves.ways(given[2])

@@ -4,8 +4,8 @@
 -- alone. `past:ID` are the attempts that did not end the job, one packed after the other.
 --
 -- A job in a step is one table; where functions are kept, so are these tables, for the next call. What a job has not is
--- false. `was…` is what the store has of it: the indexes that follow from a job's state are brought up to date at the end,
--- from what it was to what it is.
+-- false. `was…` is what the store has of it: the indexes that follow from a job's state are brought up to date at the
+-- end, from what it was to what it is.
 
 -- State, outcome, flags (worker, started, aside, cancel, refusals, error, progress, result); due, seq, enqueued_at;
 -- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
@@ -40,7 +40,8 @@ function Store.table_for(id, need)
   Store.tables = number
   local job = Store.kept[number]
   if job then
-    job.id, job.need, job.dirty, job.rank, job.readied, job.record, job.spec = id, need, false, false, false, false, false
+    job.id, job.need, job.dirty, job.rank, job.readied = id, need, false, false, false
+    job.record, job.spec = false, false
     return job
   end
   job = {
@@ -89,10 +90,12 @@ function Store.folded(job)
   local offered_by, waiting_on = job.offered_by or '', job.waiting_on or ''
   worker, error, progress, result = worker or '', error or '', progress or '', result or ''
   holds = holds and pack(holds) or ''
-  return struct.pack(Store.LAYOUT, Store.CODES[job.state], Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
+  return struct.pack(
+    Store.LAYOUT, Store.CODES[job.state], Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
     job.enqueued_at, job.attempt, job.tries, job.past, job.units, refusals or 0, started_at or 0, job.ended_at or 0,
     job.expires_at or 0, #need, need, #worker, worker, #offered_by, offered_by, #waiting_on, waiting_on, #holds, holds,
-    #error, error, #progress, progress, #result, result)
+    #error, error, #progress, progress, #result, result
+  )
 end
 
 function Store.job(id)
@@ -139,8 +142,8 @@ function Store.ranked(members)
   return jobs
 end
 
--- Priority, due time, arrival and id, so that byte order is the order of a claim. Due times may lie before 1970. Whoever
--- changes the due time clears the rank.
+-- Priority, due time, arrival and id, so that byte order is the order of a claim. Due times may lie before 1970.
+-- Whoever changes the due time clears the rank.
 function Store.rank(job)
   local rank = job.rank
   if not rank then

@@ -61,8 +61,8 @@ function Ledger.meter(ident)
   return meter
 end
 
--- Units promised to ready jobs, by queue and key: a sum, since tokens have no records to be counted. It moves wherever a
--- job's own `offered_by` changes, and nowhere else.
+-- Units promised to ready jobs, by queue and key: a sum, since tokens have no records to be counted. It moves wherever
+-- a job's own `offered_by` changes, and nowhere else.
 function Ledger.offers(queue)
   local offers = Ledger.offers_of[queue]
   if not offers then
@@ -233,8 +233,8 @@ function Ledger.limit_reservations(job, expires_at)
   end
 end
 
--- Holders and promises that have changed; and which keys are held, by name: for lists of limits, and for floating limits
--- in use.
+-- Holders and promises that have changed; and which keys are held, by name: for lists of limits, and for floating
+-- limits in use.
 function Ledger.write()
   for ident, key in pairs(Ledger.keys) do
     if key.holders then Ledger.write_holders(key) end

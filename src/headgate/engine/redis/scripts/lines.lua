@@ -6,8 +6,8 @@ Lines.NONE = {}
 
 function Lines.make(kind, key, queue, other)
   local line = {
-    kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE, more = 0, less = 0,
-    stored = false, head = false, asked = 0, front = Lines.NONE, plain = false,
+    kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE, more = 0,
+    less = 0, stored = false, head = false, asked = 0, front = Lines.NONE, plain = false,
   }
   Lines.all[#Lines.all + 1] = line
   return line
@@ -71,8 +71,8 @@ function Lines.size(line)
   return line.stored + line.more - line.less
 end
 
--- The first members. Cost: those asked for, and those that this step put in or took out. One more is read than asked for:
--- it tells that the line will not be empty.
+-- The first members. Cost: those asked for, and those that this step put in or took out. One more is read than asked
+-- for: it tells that the line will not be empty.
 function Lines.first(line, most)
   if most < 1 then return {} end
   if line.head and line.asked == most then return line.head end
@@ -139,7 +139,8 @@ function Lines.write()
   end
 end
 
--- Which lines there are: (queue, task) set aside, queues that wait on a key. Those of ready jobs follow from the counts.
+-- Which lines there are: (queue, task) set aside, queues that wait on a key. Those of ready jobs follow from the
+-- counts.
 function Lines.index(line, exists)
   local verb = exists and 'SADD' or 'SREM'
   if line.kind == 'aside' then

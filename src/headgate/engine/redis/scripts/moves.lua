@@ -198,8 +198,8 @@ function Moves.write_import(job, way, taken)
   if not over then Moves.come(job) end
 end
 
--- One record: {enqueued_at, seen, refusal or {state, due, tries, attempts}} of the job with this id. Answers {state, refusal},
--- or nil when the job has changed since Python looked at it.
+-- One record: {enqueued_at, seen, refusal or {state, due, tries, attempts}} of the job with this id. Answers {state,
+-- refusal}, or nil when the job has changed since Python looked at it.
 function Moves.take_over(id, spec, way, record)
   local need, seen, taken = way.need, record[2], record[3]
   local wrong = Book.wrong_use(need.uses)

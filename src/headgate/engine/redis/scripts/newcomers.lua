@@ -1,8 +1,8 @@
 -- New jobs: read, checked, stored. Part of every script.
 
 -- New jobs as Python packs them: {ids, the number of each one's way, ways}. A way is what many jobs have in common:
--- {delay, at, on_conflict, the number of the argument with its need}. Specs are the arguments from 3 on; those who leave
--- jobs out say which argument each has.
+-- {delay, at, on_conflict, the number of the argument with its need}. Specs are the arguments from 3 on; those who
+-- leave jobs out say which argument each has.
 function Moves.ways(packed)
   local ways = {}
   for i, way in ipairs(packed[3]) do
@@ -39,8 +39,8 @@ function Moves.say_what_is_wrong(ids, numbers, ways)
   end
 end
 
--- A way of jobs that nothing holds up: due, without limits, caps or a unique key. They are ready, and all that tells one
--- record from the next is its arrival; so there is a pattern for them, cut where that stands.
+-- A way of jobs that nothing holds up: due, without limits, caps or a unique key. They are ready, and all that tells
+-- one record from the next is its arrival; so there is a pattern for them, cut where that stands.
 function Moves.plain(way)
   local need = way.need
   if need.unique or way.due > now or #Ledger.uses(way) > 0 then return false end

@@ -51,7 +51,8 @@ function Window.when(meter, pace, units)
   local missing, at = meter.spent + units - pace.most, now
   local from = 0
   while missing > 0 do
-    local slice = call('ZRANGEBYSCORE', meter.key, '(' .. Text.whole(meter.since), '+inf', 'WITHSCORES', 'LIMIT', from, 50)
+    local since = '(' .. Text.whole(meter.since)
+    local slice = call('ZRANGEBYSCORE', meter.key, since, '+inf', 'WITHSCORES', 'LIMIT', from, 50)
     for i = 1, #slice, 2 do
       if missing <= 0 then break end
       missing = missing - tonumber(string.match(slice[i], '^(%d+):'))

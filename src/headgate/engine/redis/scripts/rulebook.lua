@@ -1,15 +1,17 @@
 -- The limits in force: rulebook.py, in Lua. Part of every script. Reads only the limits that the step's keys name.
 
--- What only depends on a key's text is remembered from call to call; so is the book, until `meta` names another `rules`:
--- that text changes with every rule that is written, and never comes back. `stamp` is never the same for two states of
--- the book.
+-- What only depends on a key's text is remembered from call to call; so is the book, until `meta` names another
+-- `rules`: that text changes with every rule that is written, and never comes back. `stamp` is never the same for two
+-- states of the book.
 Book.keys, Book.keys_known, Book.shelf, Book.stamps = {}, 0, {}, 0
 
 function Book.open(rules)
   local kept = Book.shelf[base]
   if not kept or kept.of ~= rules or kept.known > 2000 then
     Book.stamps = Book.stamps + 1
-    kept = {of = rules, known = 0, stamp = Book.stamps, limits = {}, rules = {}, caps = {}, computed = {}, overridden = {}}
+    kept = {
+      of = rules, known = 0, stamp = Book.stamps, limits = {}, rules = {}, caps = {}, computed = {}, overridden = {},
+    }
     Book.shelf[base] = kept
   end
   Book.kept, Book.limits, Book.rules, Book.caps, Book.computed = kept, kept.limits, kept.rules, kept.caps, kept.computed

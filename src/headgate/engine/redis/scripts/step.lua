@@ -104,7 +104,8 @@ end
 -- writing.
 function Step.next_due(other)
   local due, any = Step.head('leases') or false, false
-  local scheduled, timers, reserved, untils = base .. 'scheduled', base .. 'timers', base .. 'reserved', base .. 'untils'
+  local scheduled, timers = base .. 'scheduled', base .. 'timers'
+  local reserved, untils = base .. 'reserved', base .. 'untils'
   if call('EXISTS', scheduled, timers, reserved, untils, other or scheduled) > 0 then
     any = true
     for _, name in ipairs({'scheduled', 'timers', 'reserved', 'untils'}) do
@@ -115,8 +116,8 @@ function Step.next_due(other)
   return due, any
 end
 
--- A worker whose lease is good: {tasks, queues, lease, …}, see register.lua, and `known`, its tasks as a set. Remembered
--- by its text, since a worker asks thousands of times and hardly ever changes.
+-- A worker whose lease is good: {tasks, queues, lease, …}, see register.lua, and `known`, its tasks as a set.
+-- Remembered by its text, since a worker asks thousands of times and hardly ever changes.
 function Step.leased(worker)
   local lease = tonumber(call('ZSCORE', base .. 'leases', worker))
   if not lease or lease <= now then Store.refuse('lapsed', worker) end

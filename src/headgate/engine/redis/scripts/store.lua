@@ -10,12 +10,12 @@
 --
 -- The keys of a partition, with what each costs, are listed in catalogue.py.
 --
--- What costs time here, dearest first: a call of the server, a number turned into text (for an argument or by `..`), a new
--- table. Hence commands with many members, numbers formatted once, and one table per job.
+-- What costs time here, dearest first: a call of the server, a number turned into text (for an argument or by `..`), a
+-- new table. Hence commands with many members, numbers formatted once, and one table per job.
 
--- Where the server has functions (Redis 7, Valkey) all of this is loaded once, and `Step.reset` makes it forget the last
--- call. Elsewhere it is made anew for each call, and whatever a function uses from outside of it costs a little each
--- time: hence few names at this level, and tables of functions under them.
+-- Where the server has functions (Redis 7, Valkey) all of this is loaded once, and `Step.reset` makes it forget the
+-- last call. Elsewhere it is made anew for each call, and whatever a function uses from outside of it costs a little
+-- each time: hence few names at this level, and tables of functions under them.
 
 local call, pack, parse, parse_some, format, sub, base, header, settings, now, now_text, arguments
 local Text, Lines, Write = {}, {}, {}
