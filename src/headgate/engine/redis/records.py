@@ -115,9 +115,10 @@ def read_record(record: bytes) -> tuple[Life, Need]:
     error, at = _text(record, at + 4 + length)
     progress, at = _text(record, at)
     result, _ = _text(record, at)
-    ended = _STATES[int(state) - 1].ended
+    name = _STATES[int(state) - 1]
+    ended = name.ended
     life = Life(
-        state=_STATES[int(state) - 1], outcome=_OUTCOMES[int(outcome)], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
+        state=name, outcome=_OUTCOMES[int(outcome)], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
         attempt=attempt, tries=tries, past=past, units=int(units), refusals=refusals if flags & _REFUSALS else None,
         started_at=int(started_at) if flags & _STARTED else None, ended_at=int(ended_at) if ended else None,
         expires_at=int(expires_at) if ended else None, worker=worker if flags & _WORKER else None,
