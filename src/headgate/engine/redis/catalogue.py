@@ -47,6 +47,7 @@ SINGLE: dict[str, Kind] = {
     "queues": Kind("set", "while used", "queues with ready jobs, set aside or not"),
     "asides": Kind("set", "while used", "(queue, task) with jobs set aside"),
     "offers": Kind("hash", "while used", "(queue, key) → units promised to ready jobs"),
+    "waitqs": Kind("hash", "while used", "key → the queues with waiters on it"),
     "waited": Kind("zset", "while used", "keys that are waited for, by name"),
     "helds": Kind("zset", "while used", "keys that are held, by name"),
     "reserved": Kind("zset", "while used", "reservations of ready jobs by the time they run out"),
@@ -69,7 +70,6 @@ FAMILIES: dict[str, Kind] = {
     "ready:": Kind("zset", "while used", "line of a queue's ready jobs"),
     "aside:": Kind("zset", "while used", "line of ready jobs of (queue, task) that no worker knew"),
     "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),
-    "waitq:": Kind("set", "while used", "queues with waiters on a key"),
     "held:": Kind(
         "hash", "while used", "job → since when it holds a key, `r` for a reservation. Held = HLEN"
     ),

@@ -92,10 +92,27 @@ function Ledger.has_waiters(ident, queue)
   return Lines.size(Lines.waiting(ident, queue)) > 0
 end
 
+-- The queues with waiters on keys, as stored: read for all of them at once.
+function Ledger.read_queues(idents)
+  local missing = {}
+  for _, ident in ipairs(idents) do
+    if not Ledger.queues_of[ident] then missing[#missing + 1] = ident end
+  end
+  for first = 1, #missing, 1000 do
+    local found = call('HMGET', base .. 'waitqs', unpack(missing, first, math.min(first + 999, #missing)))
+    for i, text in ipairs(found) do Ledger.queues_of[missing[first + i - 1]] = text and parse(text) or {} end
+  end
+end
+
+function Ledger.stored_queues(ident)
+  if not Ledger.queues_of[ident] then Ledger.read_queues({ident}) end
+  return Ledger.queues_of[ident]
+end
+
 -- The queues with waiters on a key: those stored, and those that this step parked jobs in.
 function Ledger.queues_waiting(ident)
   local found, here = {}, Lines.waits[ident]
-  for _, queue in ipairs(call('SMEMBERS', base .. 'waitq:' .. ident)) do
+  for _, queue in ipairs(Ledger.stored_queues(ident)) do
     local line = here and here[queue]
     if not line or (line.more == 0 and line.less == 0) or Lines.size(line) > 0 then found[#found + 1] = queue end
   end
@@ -113,6 +130,7 @@ end
 -- queues that wait on each, and the ids of those waiters.
 function Ledger.expect(idents)
   local queues, ids = {}, {}
+  Ledger.read_queues(idents)
   for i, ident in ipairs(idents) do queues[i] = Ledger.queues_waiting(ident) end
   Ledger.read_offers(idents, queues)
   for i, ident in ipairs(idents) do

@@ -142,12 +142,16 @@ end
 -- Which lines there are: (queue, task) set aside, queues that wait on a key. Those of ready jobs follow from the
 -- counts.
 function Lines.index(line, exists)
-  local verb = exists and 'SADD' or 'SREM'
   if line.kind == 'aside' then
-    call(verb, base .. 'asides', Text.join(line.queue, line.other))
-  else
-    local queues = base .. 'waitq:' .. line.other
-    call(verb, queues, line.queue)
-    Write.score('waited', Book.by_name(line.other), (exists or call('EXISTS', queues) == 1) and 0)
+    call(exists and 'SADD' or 'SREM', base .. 'asides', Text.join(line.queue, line.other))
+    return
   end
+  local ident, queues = line.other, {}
+  for _, queue in ipairs(Ledger.stored_queues(ident)) do
+    if queue ~= line.queue then queues[#queues + 1] = queue end
+  end
+  if exists then queues[#queues + 1] = line.queue end
+  Ledger.queues_of[ident] = queues
+  Write.field('waitqs', ident, #queues > 0 and pack(queues))
+  Write.score('waited', Book.by_name(ident), #queues > 0 and 0)
 end

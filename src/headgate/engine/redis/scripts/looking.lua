@@ -8,7 +8,7 @@ end
 
 function Looking.waiting(ident)
   local total = 0
-  for _, queue in ipairs(call('SMEMBERS', base .. 'waitq:' .. ident)) do
+  for _, queue in ipairs(Ledger.stored_queues(ident)) do
     total = total + call('ZCARD', base .. 'wait:' .. Text.join(queue, ident))
   end
   return total

@@ -25,12 +25,14 @@ function Step.reset(keys, given)
   Store.gone, Store.news, Store.forgotten = empty(Store.gone), empty(Store.news), empty(Store.forgotten)
   Store.tables, Store.seq, Store.ended, Store.call_workers, Store.dropped = 0, nil, false, false, nil
   Window.spent, Book.staged = empty(Window.spent), empty(Book.staged)
-  Ledger.keys, Ledger.offers_of, Ledger.meters, Ledger.started, Ledger.claimer =
-    empty(Ledger.keys), empty(Ledger.offers_of), empty(Ledger.meters), empty(Ledger.started), nil
+  Ledger.keys, Ledger.offers_of, Ledger.queues_of = empty(Ledger.keys), empty(Ledger.offers_of), empty(Ledger.queues_of)
+  Ledger.meters, Ledger.started, Ledger.claimer = empty(Ledger.meters), empty(Ledger.started), nil
+  Step.first_lease = nil
   Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen =
     empty(Admission.touched), empty(Admission.touches), empty(Admission.unknown), empty(Admission.unknown_seen)
   Step.finished = false
   if Store.needs_known > 2000 then Store.needs, Store.needs_known = {}, 0 end
+  if Text.heads_known > 2000 then Text.heads, Text.heads_known = {}, 0 end
   if Book.keys_known > 2000 then Book.keys, Book.keys_known = {}, 0 end
 end
 
@@ -103,7 +105,7 @@ end
 -- When a sweep will next have work, false if never; and whether this or `other`, a key, may be there. Asked after the
 -- writing.
 function Step.next_due(other)
-  local due, any = Step.head('leases') or false, false
+  local due, any = Step.first_lease or Step.head('leases') or false, false
   local scheduled, timers = base .. 'scheduled', base .. 'timers'
   local reserved, untils = base .. 'reserved', base .. 'untils'
   if call('EXISTS', scheduled, timers, reserved, untils, other or scheduled) > 0 then
@@ -119,7 +121,9 @@ end
 -- A worker whose lease is good: {tasks, queues, lease, …}, see register.lua, and `known`, its tasks as a set.
 -- Remembered by its text, since a worker asks thousands of times and hardly ever changes.
 function Step.leased(worker)
-  local lease = tonumber(call('ZSCORE', base .. 'leases', worker))
+  local first = call('ZRANGE', base .. 'leases', '0', '0', 'WITHSCORES')
+  Step.first_lease = tonumber(first[2])
+  local lease = first[1] == worker and Step.first_lease or tonumber(call('ZSCORE', base .. 'leases', worker))
   if not lease or lease <= now then Store.refuse('lapsed', worker) end
   local text = call('HGET', base .. 'workers', worker)
   if Step.worker_text ~= text then

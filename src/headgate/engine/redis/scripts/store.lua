@@ -18,7 +18,7 @@
 -- each time: hence few names at this level, and tables of functions under them.
 
 local call, pack, parse, parse_some, format, sub, base, header, settings, now, now_text, arguments
-local Text, Lines, Write = {}, {}, {}
+local Text, Lines, Write = {heads = {}, heads_known = 0}, {}, {}
 local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}, needs = {}, needs_known = 0}
 local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
 
@@ -29,7 +29,12 @@ end
 
 -- Two texts as one from which both can be told, whatever characters they contain.
 function Text.join(first, second)
-  return #first .. ':' .. first .. second
+  local head = Text.heads[first]
+  if not head then
+    head = #first .. ':' .. first
+    Text.heads[first], Text.heads_known = head, Text.heads_known + 1
+  end
+  return head .. second
 end
 
 function Text.parted(text)
