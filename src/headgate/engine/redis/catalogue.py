@@ -79,7 +79,6 @@ FAMILIES: dict[str, Kind] = {
 }
 
 ALWAYS = frozenset(name for name, kind in SINGLE.items() if kind.lasts == "always")
-CHANNELS = ("work", "ended")
 
 
 def tag(prefix: str, partition: int) -> str:
