@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import msgspec
 import redis
 
 from headgate.engine.redis.catalogue import FAMILIES, SINGLE, is_known
+from headgate.engine.redis.records import Life, Need, read_record
 from tests.redis_servers import RedisProcess
 
 ENDED = ("succeeded", "failed", "cancelled")
@@ -42,18 +42,19 @@ class _Partition:
         self.client: Any = client
         self.tag = tag
         self.names = [name.decode() for name in names]
-        self.jobs: dict[str, tuple[list[Any], dict[str, Any]]] = {}
+        self.jobs: dict[str, tuple[Need, Life]] = {}
         for name in self.names:
             if name.startswith("job:"):
-                need, life = self.client.hmget(tag + name.encode(), "need", "life")
-                self.jobs[name[4:]] = (msgspec.msgpack.decode(need), msgspec.msgpack.decode(life))
+                life, need = read_record(self.client.get(tag + name.encode()))
+                self.jobs[name[4:]] = (need, life)
 
     def problems(self) -> list[str]:
         found = [problem for name in self.names for problem in self._stranger(name)]
         found += self._differs("counts", self._counts())
         found += self._differs("offers", self._offers())
         found += self._members("jobs", set(self.jobs))
-        found += self._members("ended", {id for id, (_, life) in self.jobs.items() if life["state"] in ENDED})
+        found += self._parts()
+        found += self._members("ended", {id for id, (_, life) in self.jobs.items() if life.state in ENDED})
         found += self._lines()
         return [f"{self.tag.decode()}{problem}" for problem in found]
 
@@ -68,13 +69,13 @@ class _Partition:
         return wrong
 
     def _counts(self) -> dict[str, int]:
-        return dict(Counter(f"{life['state']}:{need[1]}" for need, life in self.jobs.values()))
+        return dict(Counter(f"{life.state}:{need.queue}" for need, life in self.jobs.values()))
 
     def _offers(self) -> dict[str, int]:
         total: Counter[str] = Counter()
         for need, life in self.jobs.values():
-            if life.get("offered_by"):
-                total[f"{len(need[1].encode())}:{need[1]}{life['offered_by']}"] += life["units"]
+            if life.offered_by:
+                total[f"{len(need.queue.encode())}:{need.queue}{life.offered_by}"] += life.units
         return dict(total)
 
     def _differs(self, name: str, wanted: dict[str, int]) -> list[str]:
@@ -84,6 +85,13 @@ class _Partition:
     def _members(self, name: str, wanted: set[str]) -> list[str]:
         stored = {member.decode() for member in self.client.zrange(self.tag + name.encode(), 0, -1)}
         return [] if stored == wanted else [f"{name} differs from the jobs by {stored ^ wanted}"]
+
+    def _parts(self) -> list[str]:
+        """Every job has its spec, and those that were tried before have a past."""
+        wanted = {f"spec:{id}" for id in self.jobs}
+        wanted |= {f"past:{id}" for id, (_, life) in self.jobs.items() if life.past}
+        stored = {name for name in self.names if name.startswith(("spec:", "past:"))}
+        return [] if stored == wanted else [f"parts of jobs differ from the jobs by {stored ^ wanted}"]
 
     def _lines(self) -> list[str]:
         """Every entry of a line is a job in that state, and the lines hold as many as there are."""
@@ -100,7 +108,7 @@ class _Partition:
                 for line in lines
                 for member in self.client.zrange(self.tag + line.encode(), 0, -1)
             ]
-            wanted = sorted(id for id, (_, life) in self.jobs.items() if life["state"] == state)
+            wanted = sorted(id for id, (_, life) in self.jobs.items() if life.state == state)
             if sorted(ids) != wanted:
                 found.append(f"lines of {state} jobs hold {sorted(ids)}, but the jobs say {wanted}")
         return found

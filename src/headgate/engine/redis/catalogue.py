@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-VERSION = 1
+VERSION = 2
 """Of the data. Scripts refuse any other."""
 
 Lasts = Literal["always", "while used", "until retention"]
@@ -28,7 +28,11 @@ class Kind(NamedTuple):
 
 
 SINGLE: dict[str, Kind] = {
-    "meta": Kind("hash", "always", "version, epoch, number of partitions, the last arrival number"),
+    "meta": Kind(
+        "hash",
+        "always",
+        "version, epoch, number of partitions, the last arrival number, a name for the rules",
+    ),
     "limits": Kind("hash", "always", "name → declared limit"),
     "overrides": Kind("hash", "always", "scope → an operator's word"),
     "computed": Kind("hash", "always", "key → number of a floating limit, and when it was computed"),
@@ -40,9 +44,10 @@ SINGLE: dict[str, Kind] = {
     "counts": Kind("hash", "until retention", "state and queue → number of jobs"),
     "unique": Kind("hash", "while used", "tenant and unique key → the unfinished job that has it"),
     "scheduled": Kind("zset", "while used", "jobs by due time"),
-    "queues": Kind("set", "while used", "queues with ready jobs"),
+    "queues": Kind("set", "while used", "queues with ready jobs, set aside or not"),
     "asides": Kind("set", "while used", "(queue, task) with jobs set aside"),
     "offers": Kind("hash", "while used", "(queue, key) → units promised to ready jobs"),
+    "waitqs": Kind("hash", "while used", "key → the queues with waiters on it"),
     "waited": Kind("zset", "while used", "keys that are waited for, by name"),
     "helds": Kind("zset", "while used", "keys that are held, by name"),
     "reserved": Kind("zset", "while used", "reservations of ready jobs by the time they run out"),
@@ -55,11 +60,16 @@ SINGLE: dict[str, Kind] = {
 }
 
 FAMILIES: dict[str, Kind] = {
-    "job:": Kind("hash", "until retention", "spec, need, life, past, result, progress of one job"),
+    "job:": Kind(
+        "string", "until retention", "what moves of a job, its result too, and what admission asks of it"
+    ),
+    "spec:": Kind("string", "until retention", "what only Python reads of a job: its arguments above all"),
+    "past:": Kind(
+        "string", "until retention", "a job's attempts that did not end it, one packed after the other"
+    ),
     "ready:": Kind("zset", "while used", "line of a queue's ready jobs"),
     "aside:": Kind("zset", "while used", "line of ready jobs of (queue, task) that no worker knew"),
     "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),
-    "waitq:": Kind("set", "while used", "queues with waiters on a key"),
     "held:": Kind(
         "hash", "while used", "job → since when it holds a key, `r` for a reservation. Held = HLEN"
     ),
@@ -69,7 +79,6 @@ FAMILIES: dict[str, Kind] = {
 }
 
 ALWAYS = frozenset(name for name, kind in SINGLE.items() if kind.lasts == "always")
-CHANNELS = ("work", "ended")
 
 
 def tag(prefix: str, partition: int) -> str:

@@ -45,6 +45,8 @@ from headgate.errors import JobExists
 from headgate.job import Job, JobState, NewJob
 from headgate.keys import Key
 
+STATES = {state.value: state for state in JobState}
+
 
 class RedisEngine(Engine):
     """Jobs in Redis or Valkey. `clock` replaces the server's: tests move it."""
@@ -119,9 +121,17 @@ class RedisEngine(Engine):
         packed, specs = packed_jobs(jobs)
         given = ([packed_limit(limit) for limit in limits], packed)
         store = self._store
-        answer, _ = await store.one(store.partitions[number], "enqueue", given, specs, self._now(now))
+        (states, there), _ = await store.one(
+            store.partitions[number], "enqueue", given, specs, self._now(now)
+        )
         store.remember(limits)
-        return [Enqueued(id, JobState(state), created) for id, state, created in answer]
+        found = [Enqueued(job.id, STATES[state], True) for job, state in zip(jobs, states, strict=True)]
+        for place, id in there:
+            found[place - 1] = Enqueued(id, STATES[states[place - 1]], False)
+        store.watchers.came(
+            lambda: (job.queue for job, state in zip(jobs, states, strict=True) if state == "ready")
+        )
+        return found
 
     def _check_limits(self, limits: Sequence[Limit]) -> None:
         exact.check_limits(limits)

@@ -47,14 +47,16 @@ class Exchanges:
         """One exchange, over however many partitions there are."""
         served = or_false(queues if queues is None else list(queues))
         if len(store.partitions) == 1:
-            given = (worker, [packed_report(report) for report in reports], want, served)
+            given = (worker, packed_reports(reports), want, served)
             answer, raw = await store.one(store.partitions[0], "exchange", given, now=now)
             return _exchanged(answer, raw)
         shares = self._shares(want, len(store.partitions))
         mail = self._sorted(reports, len(store.partitions))
         answers = await asyncio.gather(
             *(
-                store.one(p, "exchange", (worker, mail[p.number], shares[p.number], served), now=now)
+                store.one(
+                    p, "exchange", (worker, packed_reports(mail[p.number]), shares[p.number], served), now=now
+                )
                 for p in store.partitions
             )
         )
@@ -65,12 +67,12 @@ class Exchanges:
         share, rest = divmod(max(want, 0), partitions)
         return [share + ((number - self._turn) % partitions < rest) for number in range(partitions)]
 
-    def _sorted(self, reports: Sequence[Report], partitions: int) -> list[list[Any]]:
-        mail: list[list[Any]] = [[] for _ in range(partitions)]
+    def _sorted(self, reports: Sequence[Report], partitions: int) -> list[list[Report]]:
+        mail: list[list[Report]] = [[] for _ in range(partitions)]
         for report in reports:
             home = self._homes.get((report.job, report.attempt))
             for box in mail if home is None else [mail[home]]:
-                box.append(packed_report(report))
+                box.append(report)
         return mail
 
     def _together(
@@ -107,9 +109,12 @@ class Exchanges:
 
 
 def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> Exchanged:
-    attempts, refused, cancelling, next_due, more, now, set_aside = answer
+    ids, refused, cancelling, next_due, more, now, set_aside = answer
+    parts = iter(raw)
     return Exchanged(
-        attempts=tuple(read_attempt(row, spec, now) for row, spec in zip(attempts, raw, strict=True)),
+        attempts=tuple(
+            read_attempt(id, record, spec, now) for id, record, spec in zip(ids, parts, parts, strict=True)
+        ),
         refused=tuple((job, attempt) for job, attempt in refused),
         cancelling=tuple(cancelling),
         next_due=or_none(next_due),
@@ -119,20 +124,25 @@ def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> Exchanged:
     )
 
 
-def packed_report(report: Report) -> tuple[Any, ...]:
-    """A report as scripts read it: {kind, job, attempt, value, retry_in}."""
+def packed_reports(reports: Sequence[Report]) -> list[Any]:
+    """Reports as scripts read them, flat: five values each."""
+    return [value for report in reports for value in _packed(report)]
+
+
+def _packed(report: Report) -> tuple[Any, ...]:
+    """Kind, job, attempt, value, retry_in."""
     match report:
         case Succeeded():
-            return "succeeded", report.job, report.attempt, report.result
+            return "succeeded", report.job, report.attempt, report.result, False
         case Failed():
             return "failed", report.job, report.attempt, report.error, or_false(report.retry_in)
         case Snoozed():
-            return "snoozed", report.job, report.attempt, report.delay
+            return "snoozed", report.job, report.attempt, report.delay, False
         case Stopped():
-            return "stopped", report.job, report.attempt, or_false(report.error)
+            return "stopped", report.job, report.attempt, or_false(report.error), False
         case Released():
-            return "released", report.job, report.attempt
+            return "released", report.job, report.attempt, False, False
         case Progress():
-            return "progress", report.job, report.attempt, report.value
+            return "progress", report.job, report.attempt, report.value, False
         case _:
             assert_never(report)

@@ -20,7 +20,6 @@ from headgate.engine.redis.records import (
     Packed,
     or_false,
     packed_attempt,
-    packed_job,
     packed_jobs,
     read_job,
     seen,
@@ -63,12 +62,9 @@ async def _import(
     store: Store, partition: Partition, records: Sequence[ImportedJob], now: int | None
 ) -> list[ImportResult]:
     stored = await fields_in(store, partition, [record.job.id for record in records])
-    packed = [
-        _decided(store, record, fields, 3 + 2 * number)
-        for number, (record, fields) in enumerate(zip(records, stored, strict=True))
-    ]
-    _, specs = packed_jobs([record.job for record in records])
-    answer, _ = await store.one(partition, "import_jobs", ([], packed), specs, now)
+    decided = [_decided(store, record, fields) for record, fields in zip(records, stored, strict=True)]
+    packed, specs = packed_jobs([record.job for record in records])
+    answer, _ = await store.one(partition, "import_jobs", ([], packed, decided), specs, now)
     return [
         ImportResult(
             record.job.id, None if state is False else JobState(state), wording(refused) if refused else None
@@ -77,13 +73,12 @@ async def _import(
     ]
 
 
-def _decided(store: Store, record: ImportedJob, fields: Any, argument: int) -> Packed:
+def _decided(store: Store, record: ImportedJob, fields: Any) -> Packed:
     job = None if fields is None else read_job(fields)
     existing = None if job is None else Existing(job.state, job.history, job.due)
     taken = _wrong(store, record) or take_import(record, existing, 0)
     decision = taken if isinstance(taken, str) else _packed(record, taken)
     return [
-        packed_job(record.job, argument),
         or_false(record.enqueued_at),
         False if fields is None else seen(fields),
         decision,

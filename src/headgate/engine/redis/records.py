@@ -1,13 +1,14 @@
 """Jobs on their way to and from the scripts.
 
-A job travels in two forms: an array that scripts read (what admission asks), and a spec, packed here and kept as it is,
-that only Python reads again. `False` stands for None in what scripts read: Lua's arrays end at the first nil.
+A job is kept in two parts: what scripts read (what moves, and what admission asks), and a spec, packed here and kept as
+it is, that only Python reads again. `False` stands for None in what scripts read: Lua's arrays end at the first nil.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from struct import Struct
 from typing import Any
 
 import msgspec
@@ -55,25 +56,83 @@ class Life(msgspec.Struct, frozen=True):
     """What moves."""
 
     state: JobState
+    outcome: AttemptOutcome | None
     due: int
     seq: int
     enqueued_at: int
     attempt: int
     tries: int
-    waiting_on: str | None = None
-    worker: str | None = None
-    started_at: int | None = None
-    ended_at: int | None = None
-    outcome: AttemptOutcome | None = None
-    cancel: bool = False
-    error: str | None = None
-    past: int = 0
+    past: int
+    units: int
+    refusals: int | None
+    started_at: int | None
+    ended_at: int | None
+    expires_at: int | None
+    worker: str | None
+    offered_by: str | None
+    waiting_on: str | None
+    holds: dict[str, bool]
+    error: str | None
+    progress: str | None
+    result: str | None
+    cancel: bool
+    aside: bool
 
 
 read_spec = msgspec.msgpack.Decoder(Spec).decode
-read_need = msgspec.msgpack.Decoder(Need).decode
-read_life = msgspec.msgpack.Decoder(Life).decode
+read_need = lru_cache(maxsize=4096)(msgspec.msgpack.Decoder(Need).decode)
+read_holds = msgspec.msgpack.Decoder(dict[str, bool]).decode
 read_attempts = msgspec.msgpack.Decoder(list[tuple[int, AttemptOutcome, int, int, str, str | bool]]).decode
+
+_HEAD = Struct(">BBBdddIIIdIdddI")
+_LENGTH = Struct(">I")
+_STATES: list[JobState] = list(JobState)
+_OUTCOMES: list[AttemptOutcome | None] = [
+    None,
+    "succeeded",
+    "failed",
+    "cancelled",
+    "snoozed",
+    "released",
+    "lost",
+]
+_WORKER, _STARTED, _ASIDE, _CANCEL, _REFUSALS, _ERROR, _PROGRESS, _RESULT = (1 << bit for bit in range(8))
+
+
+def read_record(record: bytes) -> tuple[Life, Need]:
+    """A job as scripts keep it; jobs.lua describes the layout."""
+    (
+        state, outcome, flags, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, ended_at,
+        expires_at, length,
+    ) = _HEAD.unpack_from(record)  # fmt: skip
+    at = _HEAD.size + length
+    need = read_need(record[_HEAD.size : at])
+    worker, at = _text(record, at)
+    offered_by, at = _text(record, at)
+    waiting_on, at = _text(record, at)
+    (length,) = _LENGTH.unpack_from(record, at)
+    holds = record[at + 4 : at + 4 + length]
+    error, at = _text(record, at + 4 + length)
+    progress, at = _text(record, at)
+    result, _ = _text(record, at)
+    name = _STATES[int(state) - 1]
+    ended = name.ended
+    life = Life(
+        state=name, outcome=_OUTCOMES[int(outcome)], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
+        attempt=attempt, tries=tries, past=past, units=int(units), refusals=refusals if flags & _REFUSALS else None,
+        started_at=int(started_at) if flags & _STARTED else None, ended_at=int(ended_at) if ended else None,
+        expires_at=int(expires_at) if ended else None, worker=worker if flags & _WORKER else None,
+        offered_by=offered_by or None, waiting_on=waiting_on or None, holds=read_holds(holds) if holds else {},
+        error=error if flags & _ERROR else None, progress=progress if flags & _PROGRESS else None,
+        result=result if flags & _RESULT else None, cancel=bool(flags & _CANCEL), aside=bool(flags & _ASIDE),
+    )  # fmt: skip
+    return life, need
+
+
+def _text(record: bytes, at: int) -> tuple[str, int]:
+    (length,) = _LENGTH.unpack_from(record, at)
+    end = at + 4 + length
+    return record[at + 4 : end].decode(), end
 
 
 # ── to the scripts ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,11 +170,6 @@ def packed_need(job: NewJob) -> bytes:
     )
 
 
-def packed_job(job: NewJob, argument: int) -> Packed:
-    """The rest; `argument` is the number of the ARGV with the spec, behind which the need follows."""
-    return [job.id, job.delay, or_false(job.at), job.on_conflict, argument]
-
-
 @lru_cache(maxsize=256)
 def _retry_text(policy: RetryPolicy) -> str:
     return msgspec.json.encode(policy).decode()
@@ -134,12 +188,20 @@ def uses_with_caps(task: str, queue: str, own: tuple[Use, ...]) -> tuple[tuple[A
     return tuple(sorted(marked, key=lambda use: canonical_order(Use(use[0]))))
 
 
-def packed_jobs(jobs: Sequence[NewJob]) -> tuple[list[Packed], list[bytes]]:
-    """Jobs for the scripts, and their specs and needs for ARGV[3…]."""
-    packed = [
-        packed_job(job, number) for number, job in zip(range(3, 3 + 2 * len(jobs), 2), jobs, strict=True)
+def packed_jobs(jobs: Sequence[NewJob]) -> tuple[Packed, list[bytes]]:
+    """Jobs as scripts take them: their ids, which way each comes, the ways; and the arguments from 3 on, specs and then
+    needs. A way is what many have in common: delay, time, what to do about a rival, the argument of its need."""
+    ways: dict[tuple[bytes, int, int | None, str], int] = {}
+    numbers = [
+        ways.setdefault((packed_need(job), job.delay, job.at, job.on_conflict), len(ways) + 1) for job in jobs
     ]
-    return packed, [part for job in jobs for part in (packed_spec(job), packed_need(job))]
+    first = 3 + len(jobs)
+    common = [
+        (delay, or_false(at), on_conflict, first + place)
+        for place, (_, delay, at, on_conflict) in enumerate(ways)
+    ]
+    specs = [packed_spec(job) for job in jobs]
+    return [[job.id for job in jobs], numbers, common], [*specs, *(way[0] for way in ways)]
 
 
 def packed_limit(limit: Limit) -> Packed:
@@ -194,51 +256,48 @@ def read_worker(id: str, row: Packed) -> tuple[Worker, int]:
     return Worker(id, frozenset(tasks), served, lease, host, pid, concurrency), registered_at
 
 
-def read_attempt(row: Packed, spec: bytes, now: int) -> Attempt:
-    """A claimed job."""
-    id, number, tries, enqueued_at, retry, progress = row
+def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:
+    """A claimed job. Reads no more of its record than it needs: this is done for every job that runs."""
+    _, _, flags, _, _, enqueued_at, attempt, tries, *_, length = _HEAD.unpack_from(record)
+    need = read_need(record[_HEAD.size : _HEAD.size + length])
+    progress = read_record(record)[0].progress if flags & _PROGRESS else None
     s = read_spec(spec)
     return Attempt(
-        job=id, number=number, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
-        tries=tries, retry=read_retry(retry), timeout=s.timeout, metadata=s.metadata, enqueued_at=enqueued_at,
-        started_at=now, progress=or_none(progress),
+        job=id, number=attempt, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
+        tries=tries, retry=read_retry(need.retry), timeout=s.timeout, metadata=s.metadata,
+        enqueued_at=int(enqueued_at), started_at=now, progress=progress,
     )  # fmt: skip
 
 
 def read_job(fields: Sequence[Any], *, history: bool = True) -> Job:
-    """A stored job: id, spec, need, life, past, result, progress as the server gave them."""
-    id, spec, need, life, past, result, progress = fields
-    s, n, moving = read_spec(spec), read_need(need), read_life(life)
+    """A stored job: id, job, spec and past as the server gave them."""
+    id, record, spec, past = fields
+    s, (life, need) = read_spec(spec), read_record(record)
     return Job(
         id=id.decode(), task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
-        state=moving.state, due=moving.due, enqueued_at=moving.enqueued_at, uses=s.uses, retry=read_retry(n.retry),
-        timeout=s.timeout,
-        unique=s.unique, metadata=s.metadata, retention=s.retention, waiting_on=moving.waiting_on,
-        attempt=moving.attempt, tries=moving.tries, worker=moving.worker, started_at=moving.started_at,
-        ended_at=moving.ended_at, cancel_requested=moving.cancel, error=moving.error, result=_text(result),
-        progress=_text(progress), history=_history(moving, past) if history else (),
+        state=life.state, due=life.due, enqueued_at=life.enqueued_at, uses=s.uses, retry=read_retry(need.retry),
+        timeout=s.timeout, unique=s.unique, metadata=s.metadata, retention=s.retention, waiting_on=life.waiting_on,
+        attempt=life.attempt, tries=life.tries, worker=life.worker, started_at=life.started_at, ended_at=life.ended_at,
+        cancel_requested=life.cancel, error=life.error, result=life.result, progress=life.progress,
+        history=_history(life, past) if history else (),
     )  # fmt: skip
 
 
 def arrival(fields: Sequence[Any]) -> int:
     """The arrival number of a stored job."""
-    return read_life(fields[3]).seq
+    return read_record(fields[1])[0].seq
 
 
 def seen(fields: Sequence[Any]) -> Packed:
     """What must not have changed when a decision on a stored job is carried out."""
-    moving = read_life(fields[3])
-    return [moving.seq, moving.state, moving.past]
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
+    life, _ = read_record(fields[1])
+    return [life.seq, life.state, life.past]
 
 
 def _history(life: Life, past: bytes | None) -> tuple[PastAttempt, ...]:
     """Every attempt that has ended; the one that ended the job stands in its own fields."""
     rows = read_attempts(b"\xdd" + life.past.to_bytes(4, "big") + (past or b"")) if life.past else []
-    attempts = [PastAttempt(*row[:5], None if row[5] is False else str(row[5])) for row in rows]
+    attempts = [PastAttempt(*row[:5], or_none(row[5])) for row in rows]
     if life.outcome is not None and life.started_at is not None and life.ended_at is not None:
         attempts.append(
             PastAttempt(

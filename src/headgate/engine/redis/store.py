@@ -12,7 +12,7 @@ import redis
 
 from headgate.engine.contract import Limit, Settings
 from headgate.engine.redis.calling import Calls, Partition
-from headgate.engine.redis.catalogue import CHANNELS, VERSION
+from headgate.engine.redis.catalogue import VERSION
 from headgate.engine.redis.faults import Faults
 from headgate.engine.redis.opening import found
 from headgate.engine.redis.records import decode, encode, packed_limit
@@ -36,10 +36,12 @@ class Store:
         self.target = target
         self.process = os.getpid()
         self.partitions = [Partition(target.prefix, number) for number in range(target.partitions)]
-        self.watchers = Watchers(self._subscribe, (redis.RedisError, HeadgateError, OSError, ValueError))
         self.declared: dict[str, Limit] = {}
+        self._headers: dict[str, bytes] = {}
         self._noticed: set[str] = set()
         self._calls = Calls(target, settings.busy_timeout)
+        lost = (redis.RedisError, HeadgateError, OSError, ValueError)
+        self.watchers = Watchers(self._listener, self._channels, lost, self._calls.servers.doubt)
         self._settings = {
             "patience": settings.patience, "reservation_ttl": settings.reservation_ttl,
             "keep_succeeded": settings.keep_succeeded, "keep_failed": settings.keep_failed,
@@ -63,7 +65,7 @@ class Store:
         payload = encode(given)
         answer: list[Any] = []
         for _ in range(3):
-            status, *raw = await self._calls.script(
+            *raw, status = await self._calls.script(
                 partition, script(verb), self._header(partition, now), payload, *specs
             )
             answer = decode(status)
@@ -89,16 +91,23 @@ class Store:
         self.declared.update((limit.name, limit) for limit in limits)
 
     def _header(self, partition: Partition, now: int | None) -> bytes:
-        return encode(
+        """The same bytes again wherever possible: scripts remember what they have read."""
+        fail = Faults.set()
+        if now is None and not fail and (known := self._headers.get(partition.epoch)) is not None:
+            return known
+        header = encode(
             {
                 "now": False if now is None else now,
                 "epoch": partition.epoch,
                 "version": VERSION,
                 "settings": self._settings,
                 "cluster": self.target.mode == "cluster",
-                "fail": Faults.set(),
+                "fail": fail,
             }
         )
+        if now is None and not fail:
+            self._headers[partition.epoch] = header
+        return header
 
     async def _renew(self, partition: Partition) -> None:
         """The store is not the one that was opened: it was flushed, or a server without its data has taken over."""
@@ -115,14 +124,9 @@ class Store:
             limits = [packed_limit(limit) for limit in self.declared.values()]
             await self.one(partition, "declare", limits)
 
-    def _subscribe(self) -> Any:
-        servers = self._calls.servers
-        address = servers.address(self.partitions[0].slot)
-        pubsub = client(self.target, address, timeout=None).pubsub()
-        try:
-            pubsub.subscribe(*(p.tag + channel for p in self.partitions for channel in CHANNELS))
-        except redis.RedisError:
-            servers.doubt()
-            pubsub.close()
-            raise
-        return pubsub
+    def _listener(self) -> Any:
+        address = self._calls.servers.address(self.partitions[0].slot)
+        return client(self.target, address, timeout=None).pubsub()
+
+    def _channels(self, kind: str) -> list[str]:
+        return [partition.tag + kind for partition in self.partitions]

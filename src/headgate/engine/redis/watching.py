@@ -1,7 +1,8 @@
 """Waking those who sleep: scripts publish what became ready and what ended, and one thread per process listens.
 
-A message can be missed only while the thread is not connected; so whenever it has (re)connected, everybody is woken
-once. Sleepers ask the store what there is; a wake too many costs them one look.
+It listens to what ended only once somebody wants to know: a busy worker ends jobs thousands of times a second. A
+message can be missed only while the thread is not connected; so whenever it has (re)connected, everybody is woken once.
+Sleepers ask the store what there is; a wake too many costs them one look.
 """
 
 from __future__ import annotations
@@ -26,13 +27,23 @@ _read_queues = msgspec.msgpack.Decoder(list[str]).decode
 
 
 class Watchers:
-    """Who is to be woken, and the thread that listens. `subscribe` gives a fresh redis-py PubSub, subscribed."""
+    """Who is to be woken, and the thread that listens. `connect` gives a fresh redis-py PubSub, `names` the channels of
+    a kind; `doubt` is told when the server was lost, so that the next connection may go to another one."""
 
-    def __init__(self, subscribe: Callable[[], Any], lost: tuple[type[BaseException], ...]) -> None:
-        self._subscribe = subscribe
+    def __init__(
+        self,
+        connect: Callable[[], Any],
+        names: Callable[[str], Sequence[str]],
+        lost: tuple[type[BaseException], ...],
+        doubt: Callable[[], None],
+    ) -> None:
+        self._connect = connect
+        self._names = names
         self._lost = lost
+        self._doubt = doubt
         self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
         self._on_ended: dict[int, Wake] = {}
+        self._kinds = ["work"]
         self._count = 0
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -45,7 +56,19 @@ class Watchers:
 
     def on_ended(self, wake: Wake) -> Callable[[], None]:
         """Wake for ended jobs."""
-        return self._add(self._on_ended, wake)
+        end = self._add(self._on_ended, wake)
+        with self._lock:
+            if "ended" not in self._kinds:
+                self._kinds.append("ended")
+                if self._pubsub is not None:
+                    with contextlib.suppress(*self._lost):  # the listener will notice, and connect again
+                        self._pubsub.subscribe(*self._names("ended"))
+        return end
+
+    def came(self, queues: Callable[[], Iterable[str]]) -> None:
+        """This process has just made jobs ready: those who sleep here need not wait until the server tells them."""
+        if self._on_work:
+            self._ring_work(queues())
 
     def stop(self) -> None:
         """End the thread."""
@@ -70,11 +93,12 @@ class Watchers:
         pause = 0.05
         while not self._stop.is_set():
             try:
-                self._pubsub = self._subscribe()
+                pubsub = self._subscribe()
                 pause = 0.05
-                self._hear(self._pubsub)
+                self._hear(pubsub)
             except self._lost as error:
                 if not self._stop.is_set():
+                    self._doubt()
                     log.debug("the listener lost its connection, trying again: %s", error)
             finally:
                 if self._pubsub is not None:
@@ -84,6 +108,13 @@ class Watchers:
             self._stop.wait(pause * random.uniform(0.5, 1))
             pause = min(pause * 2, 2.0)
 
+    def _subscribe(self) -> Any:
+        pubsub = self._connect()
+        with self._lock:
+            self._pubsub = pubsub
+            pubsub.subscribe(*(name for kind in self._kinds for name in self._names(kind)))
+        return pubsub
+
     def _hear(self, pubsub: Any) -> None:
         pinged = False
         while not self._stop.is_set():
@@ -91,7 +122,8 @@ class Watchers:
             if message is None:
                 if pinged:
                     raise ConnectionError("no answer to a ping")
-                pubsub.ping()
+                with self._lock:
+                    pubsub.ping()
                 pinged = True
                 continue
             pinged = False
@@ -112,6 +144,8 @@ class Watchers:
     def _ring_work(self, queues: Iterable[str] | None) -> None:
         """None means: everybody."""
         ready = None if queues is None else set(queues)
+        if ready is not None and not ready:
+            return
         for wake, served in list(self._on_work.values()):
             if ready is None or served is None or ready.intersection(served):
                 _ring(wake)

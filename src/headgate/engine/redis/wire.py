@@ -46,9 +46,13 @@ class Wire(asyncio.Protocol):
         if self.closed:
             reply.set_exception(self._gone(None))
             return reply
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(_pack(arguments))
+        if not self._waiting and self._transport is not None:
+            # Nothing is under way that it could share a packet with.
+            self._transport.write(_pack(arguments))
+        else:
+            if not self._out:
+                self._loop.call_soon(self._flush)
+            self._out.append(_pack(arguments))
         self._waiting.append((self._loop.time(), reply))
         if self._check is None:
             self._check = self._loop.call_later(self._patience, self._look)

@@ -11,7 +11,10 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-PARTS = ("store", "rates", "rulebook", "ledger", "admission", "lifecycle", "moves", "looking", "step")
+PARTS = (
+    "store", "lines", "jobs", "rates", "rulebook", "ledger", "admission", "lifecycle", "newcomers", "moves", "looking",
+    "step",
+)  # fmt: skip
 LONE = ("open",)
 
 

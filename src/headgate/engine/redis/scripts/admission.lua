@@ -37,9 +37,10 @@ end
 
 function Admission.arrive(job)
   local tightest, least = nil, Admission.UNLIMITED + 1
+  local queue = job.need.queue
   for _, use in ipairs(Ledger.uses(job)) do
-    local room = Admission.free(use[1]) - Ledger.offered(use[1], job.queue)
-    if room < use[2] or Admission.is_waited_for(use[1], job.queue) then
+    local room = Admission.free(use[1]) - Ledger.offered(use[1], queue)
+    if room < use[2] or Admission.is_waited_for(use[1], queue) then
       Ledger.park(job, use, 0)
       Admission.touch_rate(use[1])
       return
@@ -52,7 +53,7 @@ end
 -- ── a worker wants it ─────────────────────────────────────────────────────────────────────────────────────────────
 
 function Admission.admits(job, use)
-  if Admission.is_rate(use[1]) and use[1] ~= job.life.offered_by and Ledger.has_waiters(use[1], job.queue) then
+  if Admission.is_rate(use[1]) and use[1] ~= job.offered_by and Ledger.has_waiters(use[1], job.need.queue) then
     return false -- others stand in line for tokens, and one that needs many would starve behind passers-by
   end
   local free = Admission.free(use[1])
@@ -87,16 +88,15 @@ function Admission.reservable(refused, uses)
 end
 
 function Admission.refuse(job, refused, uses)
-  local life = job.life
-  local passed_over = life.refusals and life.offered_by and life.offered_by ~= refused[1]
-  local refusals = (life.refusals or 0) + (passed_over and 1 or 0)
+  local passed_over = job.refusals and job.offered_by and job.offered_by ~= refused[1]
+  local refusals = (job.refusals or 0) + (passed_over and 1 or 0)
   local kept, keep = refusals >= settings.patience and Admission.reservable(refused, uses) or {}, {}
   for _, ident in ipairs(kept) do
     keep[ident] = true
     if not Ledger.holds(ident, job) then Ledger.take(ident, job, true) end
   end
   for _, ident in ipairs(Ledger.drop_except(job, keep)) do Admission.touch(ident) end
-  Admission.touch(life.offered_by)
+  Admission.touch(job.offered_by)
   Admission.touch_rate(refused[1])
   Ledger.park(job, refused, refusals)
 end
@@ -110,18 +110,18 @@ function Admission.claim(job)
     end
   end
   for _, use in ipairs(uses) do Admission.take(job, use) end
-  Admission.use_offer(job.life.offered_by)
+  Admission.use_offer(job.offered_by)
   Ledger.start(job)
   return true
 end
 
 function Admission.claim_known(job, known)
-  if known[job.task] then return Admission.claim(job) end
+  if known[job.need.task] then return Admission.claim(job) end
   Admission.give_back(job)
   Ledger.set_aside(job)
-  if not Admission.unknown_seen[job.task] then
-    Admission.unknown_seen[job.task] = true
-    Admission.unknown[#Admission.unknown + 1] = job.task
+  if not Admission.unknown_seen[job.need.task] then
+    Admission.unknown_seen[job.need.task] = true
+    Admission.unknown[#Admission.unknown + 1] = job.need.task
   end
   return false
 end
@@ -144,23 +144,55 @@ end
 -- ── it ends, or leaves ────────────────────────────────────────────────────────────────────────────────────────────
 
 function Admission.give_back(job)
-  for _, ident in ipairs(Ledger.drop_except(job, {})) do Admission.touch(ident) end
-  Admission.touch(job.life.offered_by)
-  if job.life.waiting_on then Admission.touch_rate(job.life.waiting_on) end
+  if job.holds then
+    for _, ident in ipairs(Ledger.drop_except(job)) do Admission.touch(ident) end
+  end
+  Admission.touch(job.offered_by)
+  if job.waiting_on then Admission.touch_rate(job.waiting_on) end
 end
 
 -- ── waiters of touched keys ───────────────────────────────────────────────────────────────────────────────────────
 
-function Admission.offer_queue(ident, queue)
+-- How many waiters may be offered the key now.
+function Admission.room(ident, queue)
+  return math.min(Admission.free(ident) - Ledger.offered(ident, queue), Admission.OFFER_MOST)
+end
+
+function Admission.offer_queue(ident, queue, straight)
   local room = Admission.free(ident) - Ledger.offered(ident, queue)
   local count = 0
-  for _, job in ipairs(room > 0 and Ledger.waiters(ident, queue, math.min(room, Admission.OFFER_MOST)) or {}) do
-    if job.life.units > room then break end
-    room = room - job.life.units
-    Ledger.make_ready(job, ident, job.life.units)
+  for _, job in ipairs(room > 0 and Ledger.waiters(ident, queue, Admission.room(ident, queue)) or {}) do
+    if job.units > room then break end
+    room = room - job.units
+    if straight then
+      Ledger.take(ident, job, false)
+      Ledger.start(job)
+    else
+      Ledger.make_ready(job, ident, job.units)
+    end
     count = count + 1
   end
   return count
+end
+
+-- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where nobody else is ready,
+-- and each waiter needs one slot of the key it waits on and nothing else, they cannot get in each other's way:
+-- offering and claiming them comes to the same as starting them. `claim` is {want, known tasks, served queues or
+-- false}.
+function Admission.is_straight(claim, ids)
+  if not claim or #ids > claim.want then return false end
+  for _, line in pairs(Lines.readies) do
+    if line.more > 0 then return false end
+  end
+  for i = 1, #ids do
+    local job = Store.jobs[ids[i]]
+    local need, uses = job.need, Ledger.uses(job)
+    if #uses ~= 1 or job.units ~= 1 or job.holds or not claim.known[need.task] then return false end
+    if claim.served and not claim.served[need.queue] then return false end
+    local rule = Book.rule(uses[1][1])
+    if rule.rate or not rule.max or rule.max > Admission.OFFER_MOST then return false end
+  end
+  return true
 end
 
 function Admission.head_at(ident, queue, rule)
@@ -168,7 +200,7 @@ function Admission.head_at(ident, queue, rule)
   if not head or not rule.rate then return nil end
   if not rule.limit then return now end
   local meter = Ledger.meter(ident)
-  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + head.life.units)
+  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + head.units)
 end
 
 -- One timer per rate key: when the first of its queues' heads will find its tokens.
@@ -181,12 +213,15 @@ function Admission.arm(ident, queues)
   Ledger.arm(ident, first)
 end
 
-function Admission.offer()
+function Admission.offer(claim)
   local touches, count = Admission.touches, 0
+  if #touches == 0 then return 0 end
   Admission.touched, Admission.touches = {}, {}
-  for _, ident in ipairs(touches) do
-    local queues = Ledger.queues_waiting(ident)
-    for _, queue in ipairs(queues) do count = count + Admission.offer_queue(ident, queue) end
+  local waiting, ids = Ledger.expect(touches)
+  local straight = Admission.is_straight(claim, ids)
+  for i, ident in ipairs(touches) do
+    local queues = waiting[i]
+    for _, queue in ipairs(queues) do count = count + Admission.offer_queue(ident, queue, straight) end
     if Admission.is_rate(ident) then Admission.arm(ident, queues) end
   end
   return count

@@ -1,18 +1,17 @@
 -- exchange: settle what finished, then claim up to `want` jobs.
--- input {worker, reports, want, queues or false}; a report is {kind, job, attempt, value, retry_in}
--- answers {attempts, refused, cancelling, next_due, more, now, set_aside} and the specs of the attempts, raw.
--- Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
+-- input {worker, reports, want, queues or false}; a report is five values: kind, job, attempt, value, retry_in
+-- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside}, and job and spec of each
+-- attempt, raw. Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
 
 -- The fence: a report counts only for a running attempt of this worker.
-local function report_one(worker, report)
-  local job = Store.job(report[2])
-  if not job or job.life.state ~= 'running' or job.life.worker ~= worker or job.life.attempt ~= report[3] then
-    return false
-  end
-  if report[1] == 'progress' then
-    job.progress, Store.dirty[job.id], Store.ended = report[4], job, true
+local function report_one(worker, kind, id, attempt, value, retry_in)
+  local job = Store.job(id)
+  if not job or job.state ~= 'running' or job.worker ~= worker or job.attempt ~= attempt then return false end
+  if kind == 'progress' then
+    job.progress, Store.ended = value, true
+    Store.touch(job)
   else
-    Moves.settle(job, report)
+    Moves.settle(job, kind, value, retry_in)
   end
   return true
 end
@@ -42,36 +41,45 @@ local function set_of(list)
   return set
 end
 
-local function all_asides()
+local function all_asides(stored)
   local found, seen = {}, {}
-  for _, text in ipairs(call('SMEMBERS', base .. 'asides')) do
+  for _, text in ipairs(stored) do
     local queue, task = Text.parted(text)
     seen[text], found[#found + 1] = true, {queue, task}
   end
-  for _, line in pairs(Lines.all) do
-    if line.kind == 'aside' and not seen[Text.join(line.queue, line.other)] then
-      found[#found + 1] = {line.queue, line.other}
-    end
+  for text, line in pairs(Lines.asides) do
+    if not seen[text] then found[#found + 1] = {line.queue, line.other} end
+  end
+  return found
+end
+
+-- What a claim looks through: queues with ready jobs, paused queues, lines set aside; nil where there is none of it.
+local function survey()
+  local queues, paused, asides = base .. 'queues', base .. 'paused', base .. 'asides'
+  local count = call('EXISTS', queues, paused, asides)
+  if count == 0 then return nil end
+  local found = {queues = call('SMEMBERS', queues), paused = {}, asides = {}}
+  if count > 1 or #found.queues == 0 then
+    found.paused, found.asides = set_of(call('SMEMBERS', paused)), call('SMEMBERS', asides)
   end
   return found
 end
 
 -- Queues with ready jobs, stored or of this step.
-local function all_queues(asides)
-  local names = set_of(call('SMEMBERS', base .. 'queues'))
-  for _, line in pairs(Lines.all) do
-    if line.kind == 'ready' then names[line.queue] = true end
-  end
+local function all_queues(stored, asides)
+  local names = set_of(stored)
+  for queue in pairs(Lines.readies) do names[queue] = true end
   for _, aside in ipairs(asides) do names[aside[1]] = true end
   return names
 end
 
-local function ready_jobs(queues, known, paused)
+local function ready_jobs(queues, known, found)
+  local paused = found.paused
   return function(most)
-    local asides, members = all_asides(), {}
+    local asides, members = all_asides(found.asides), {}
     if not queues then
       local lines = {}
-      for queue in pairs(all_queues(asides)) do
+      for queue in pairs(all_queues(found.queues, asides)) do
         if not paused[queue] then add_lines(lines, queue, asides, known) end
       end
       members = first_of(lines, most)
@@ -86,37 +94,62 @@ local function ready_jobs(queues, known, paused)
         seen[queue] = true
       end
     end
-    local jobs = {}
-    for i, member in ipairs(members) do jobs[i] = Store.ranked(Store.claimable(Store.id(member)), member) end
-    return jobs
+    return Store.ranked(members)
   end
 end
 
-local function verb(given, raw)
-  local worker, want = given[1], given[3]
-  local known = set_of(Step.leased(worker)[1])
-  local refused = {}
-  for _, report in ipairs(given[2]) do
-    if not report_one(worker, report) then refused[#refused + 1] = {report[2], report[3]} end
+local function is_anybody_ready()
+  for _, line in pairs(Lines.readies) do
+    if line.more > 0 then return true end
   end
-  Admission.offer()
-  Ledger.claimer = worker
-  local more = false
-  if want > 0 then
-    local paused = set_of(call('SMEMBERS', base .. 'paused'))
-    more = Admission.claim_many(want, known, ready_jobs(given[4], known, paused))
-  end
-  Step.finish()
-  local attempts = {}
-  for i, job in ipairs(Ledger.started) do
-    -- A job that came back within this very step was loaded without its spec.
-    if not job.told then
-      local found = call('HMGET', base .. 'job:' .. job.id, 'spec', 'progress')
-      job.told, job.report = found[1], found[2]
+  return next(Lines.asides) ~= nil
+end
+
+local function claim(want, queues, known, found)
+  local left = want - #Ledger.started
+  if left < 1 or not (found or is_anybody_ready()) then return false end
+  return Admission.claim_many(left, known, ready_jobs(queues, known, found or {queues = {}, paused = {}, asides = {}}))
+end
+
+-- `claims` is what those who get a freed slot are claimed with, if nobody else is ready.
+local function settle(worker, reports, claims)
+  local ids, refused = {}, {}
+  for i = 2, #reports, 5 do ids[#ids + 1] = reports[i] end
+  Store.load(ids)
+  for i = 1, #reports, 5 do
+    local id, attempt = reports[i + 1], reports[i + 2]
+    if not report_one(worker, reports[i], id, attempt, reports[i + 3], reports[i + 4]) then
+      refused[#refused + 1] = {id, attempt}
     end
-    attempts[i] = {job.id, job.life.attempt, job.life.tries, job.life.enqueued_at, job.retry, job.progress or job.report}
-    raw[i] = job.told
   end
-  local cancelling = call('ZRANGE', base .. 'stop:' .. worker, 0, -1)
-  return {attempts, refused, cancelling, Step.next_due(), more, now, Admission.unknown}
+  Admission.offer(claims)
+  if #Ledger.started > 1 then table.sort(Ledger.started, function(a, b) return a.rank < b.rank end) end
+  return refused
+end
+
+-- What the worker needs to run what it claimed: behind each other, the job and its spec.
+local function tell(started, raw)
+  local ids, keys, start = {}, {}, base .. 'spec:'
+  for i, job in ipairs(started) do ids[i], keys[i] = job.id, start .. job.id end
+  for first = 1, #keys, 1000 do
+    for i, spec in ipairs(call('MGET', unpack(keys, first, math.min(first + 999, #keys)))) do
+      raw[#raw + 1], raw[#raw + 2] = started[first + i - 1].record, spec
+    end
+  end
+  return ids
+end
+
+local function verb(given, raw)
+  local worker, reports, want, queues = given[1], given[2], given[3], given[4]
+  local known = Step.leased(worker).known
+  local found = want > 0 and survey()
+  Ledger.claimer = worker
+  local claims = want > 0 and not found and {want = want, known = known, served = queues and set_of(queues)}
+  local refused = settle(worker, reports, claims)
+  local more = want > 0 and claim(want, queues, known, found)
+  Step.finish()
+  local ids = tell(Ledger.started, raw)
+  local next_due, stops = Step.next_due(base .. 'stop:' .. worker)
+  local cancelling = stops and call('ZRANGE', base .. 'stop:' .. worker, '0', '-1') or {}
+  return {ids, refused, cancelling, next_due, more, now, Admission.unknown}
 end

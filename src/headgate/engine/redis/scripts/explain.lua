@@ -1,6 +1,6 @@
 -- explain: the facts about one job.
--- input {id}   answers false, or {book, held, waiting, holders, offered, place, earliest, paused, workers, now}, and the job's
--- fields, raw. Cost: the holders of the key it waits on, the rule book, the workers.
+-- input {id}   answers false, or {book, held, waiting, holders, offered, place, earliest, paused, workers, now}, and
+-- the job's fields, raw. Cost: the holders of the key it waits on, the rule book, the workers.
 local MOST_HOLDERS = 10
 
 local function holders(ident)
@@ -16,7 +16,7 @@ local function holders(ident)
   local shown = {}
   for i = 1, math.min(#found, MOST_HOLDERS) do
     local job = Store.job(found[i].id)
-    shown[i] = {found[i].id, job.task, job.life.worker or false, found[i].since, found[i].reserved}
+    shown[i] = {found[i].id, job.need.task, job.worker or false, found[i].since, found[i].reserved}
   end
   return shown
 end
@@ -40,13 +40,12 @@ end
 local function verb(given, raw)
   local job = Store.job(given[1])
   if not job then return false end
-  local found = call('HMGET', base .. 'job:' .. job.id, 'spec', 'need', 'life', 'past', 'result', 'progress')
-  raw[1] = {job.id, unpack(found)}
-  local ident = job.life.waiting_on
-  local paused = call('SISMEMBER', base .. 'paused', job.queue) == 1
+  raw[1] = Looking.fields(job.id)
+  local ident = job.waiting_on
+  local paused = call('SISMEMBER', base .. 'paused', job.need.queue) == 1
   if not ident then return {Looking.book(), 0, 0, {}, 0, false, false, paused, workers(), now} end
   local place = call('ZRANK', Store.line(job).key, Store.rank(job)) + 1
   return {Looking.book(), Ledger.held(ident), Looking.waiting(ident), holders(ident),
-    Ledger.offered(ident, job.queue), place,
-    earliest(ident, job.life.units), paused, workers(), now}
+    Ledger.offered(ident, job.need.queue), place,
+    earliest(ident, job.units), paused, workers(), now}
 end

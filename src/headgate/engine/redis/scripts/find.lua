@@ -5,9 +5,10 @@
 local LOOKS = 1000
 
 local function matches(job, f)
-  return (not f[1] or f[1][job.life.state]) and (not f[2] or f[2] == job.queue) and (not f[3] or f[3] == job.task)
-    and (f[4] == false or f[4] == job.tenant) and (not f[5] or f[5] == job.life.waiting_on)
-    and (not f[6] or f[6] == job.unique)
+  local need = job.need
+  return (not f[1] or f[1][job.state]) and (not f[2] or f[2] == need.queue) and (not f[3] or f[3] == need.task)
+    and (f[4] == false or f[4] == need.tenant) and (not f[5] or f[5] == job.waiting_on)
+    and (not f[6] or f[6] == need.unique)
 end
 
 local function verb(given, raw)
@@ -16,14 +17,14 @@ local function verb(given, raw)
   local top = before and '(' .. Text.whole(before) or '+inf'
   local ids = call('ZREVRANGEBYSCORE', base .. 'jobs', top, '-inf', 'LIMIT', 0, LOOKS)
   local found, last = 0, false
+  Store.load(ids)
   for _, id in ipairs(ids) do
     local job = Store.job(id)
     last = job.seq
     if matches(job, given) then
       found = found + 1
       if most > 0 then
-        local f = call('HMGET', base .. 'job:' .. id, 'spec', 'need', 'life', 'result', 'progress')
-        raw[found] = {id, f[1], f[2], f[3], false, f[4], f[5]}
+        raw[found] = Looking.fields(id)
         if found == most then return {found, false} end
       end
     end

@@ -3,7 +3,7 @@
 local function verb(given)
   local found, seen = {}, {}
   for _, index in ipairs({'helds', 'waited'}) do
-    for _, ident in ipairs(Store.of_name(index, given[1])) do
+    for _, ident in ipairs(Book.of_name(index, given[1])) do
       if not seen[ident] then
         local computed = call('HGET', base .. 'computed', ident)
         found[#found + 1] = {ident, Book.number(ident) or false, Ledger.held(ident), Looking.waiting(ident),

@@ -1,49 +1,53 @@
 -- The ledger: who holds which key, who waits on it, who was offered it, what was spent of it. Part of every script.
 -- What admission.py calls Ledger, with the same names.
 
+-- What this step knows of a key: how many hold it, as stored and now, and whose records change.
+function Ledger.at(ident)
+  local key = Ledger.keys[ident]
+  if not key then
+    key = {ident = ident, held = false, stored = false, holders = false}
+    Ledger.keys[ident] = key
+  end
+  return key
+end
+
 -- The keys of a job in canonical order. Python stores the caps of its task and queue among them, marked; they count
 -- while they are declared or overridden. A job without limits of its own has nothing stored: its caps are made here.
 function Ledger.uses(job)
-  if not job.uses then return Ledger.caps(job.queue, job.task) end
-  if job.all_at ~= Book.version then
-    local all = {}
-    for _, use in ipairs(job.uses) do
-      if not use[3] or Book.is_cap(use[1]) then all[#all + 1] = use end
-    end
-    job.all, job.all_at = all, Book.version
+  local need = job.need
+  if need.all_at ~= Book.stamp then
+    need.all, need.all_at = need.uses and Ledger.in_force(need.uses) or Ledger.caps(need.queue, need.task), Book.stamp
   end
-  return job.all
+  return need.all
+end
+
+function Ledger.in_force(uses)
+  local all = {}
+  for _, use in ipairs(uses) do
+    if not use[3] or Book.is_cap(use[1]) then all[#all + 1] = use end
+  end
+  return all
 end
 
 function Ledger.caps(queue, task)
-  if Ledger.caps_at ~= Book.version then
-    Ledger.caps_of, Ledger.caps_at = {}, Book.version
-  end
-  local of_queue = Ledger.caps_of[queue]
-  if not of_queue then
-    of_queue = {}
-    Ledger.caps_of[queue] = of_queue
-  end
-  local caps = of_queue[task]
-  if not caps then
-    caps = {}
-    for _, ident in ipairs({'c0:queue:' .. queue, 'c0:task:' .. task}) do
-      if Book.is_cap(ident) then caps[#caps + 1] = {ident, 1} end
-    end
-    of_queue[task] = caps
+  local caps = {}
+  for _, ident in ipairs({'c0:queue:' .. queue, 'c0:task:' .. task}) do
+    if Book.is_cap(ident) then caps[#caps + 1] = {ident, 1} end
   end
   return caps
 end
 
 function Ledger.held(ident)
-  if not Ledger.holding[ident] then
-    Ledger.holding[ident] = call('HLEN', base .. 'held:' .. ident)
+  local key = Ledger.at(ident)
+  if not key.held then
+    key.held = call('HLEN', base .. 'held:' .. ident)
+    key.stored = key.held
   end
-  return Ledger.holding[ident]
+  return key.held
 end
 
 function Ledger.holds(ident, job)
-  return job.life.holds ~= nil and job.life.holds[ident] ~= nil
+  return job.holds and job.holds[ident] ~= nil
 end
 
 function Ledger.meter(ident)
@@ -57,49 +61,126 @@ function Ledger.meter(ident)
   return meter
 end
 
-Ledger.offered = Store.offered
+-- Units promised to ready jobs, by queue and key: a sum, since tokens have no records to be counted. It moves wherever
+-- a job's own `offered_by` changes, and nowhere else.
+function Ledger.offers(queue)
+  local offers = Ledger.offers_of[queue]
+  if not offers then
+    offers = {now = {}, stored = {}}
+    Ledger.offers_of[queue] = offers
+  end
+  return offers
+end
+
+function Ledger.offered(ident, queue)
+  local offers = Ledger.offers(queue)
+  local units = offers.now[ident]
+  if not units then
+    units = tonumber(call('HGET', base .. 'offers', Text.join(queue, ident))) or 0
+    offers.now[ident], offers.stored[ident] = units, units
+  end
+  return units
+end
+
+function Ledger.promise(job, by)
+  local ident, queue = job.offered_by, job.need.queue
+  local units = Ledger.offered(ident, queue) + by * job.units
+  Ledger.offers_of[queue].now[ident] = units
+end
 
 function Ledger.has_waiters(ident, queue)
   return Lines.size(Lines.waiting(ident, queue)) > 0
 end
 
+-- The queues with waiters on keys, as stored: read for all of them at once.
+function Ledger.read_queues(idents)
+  local missing = {}
+  for _, ident in ipairs(idents) do
+    if not Ledger.queues_of[ident] then missing[#missing + 1] = ident end
+  end
+  for first = 1, #missing, 1000 do
+    local found = call('HMGET', base .. 'waitqs', unpack(missing, first, math.min(first + 999, #missing)))
+    for i, text in ipairs(found) do Ledger.queues_of[missing[first + i - 1]] = text and parse(text) or {} end
+  end
+end
+
+function Ledger.stored_queues(ident)
+  if not Ledger.queues_of[ident] then Ledger.read_queues({ident}) end
+  return Ledger.queues_of[ident]
+end
+
 -- The queues with waiters on a key: those stored, and those that this step parked jobs in.
 function Ledger.queues_waiting(ident)
-  local found = {}
-  for _, queue in ipairs(call('SMEMBERS', base .. 'waitq:' .. ident)) do
-    if Ledger.has_waiters(ident, queue) then found[#found + 1] = queue end
+  local found, here = {}, Lines.waits[ident]
+  for _, queue in ipairs(Ledger.stored_queues(ident)) do
+    local line = here and here[queue]
+    if not line or (line.more == 0 and line.less == 0) or Lines.size(line) > 0 then found[#found + 1] = queue end
   end
-  for _, line in ipairs(Lines.on[ident] or {}) do
-    if line.more > 0 and Lines.size(line) > 0 and line.stored == 0 then found[#found + 1] = line.queue end
+  for queue, line in pairs(here or {}) do
+    if line.more > 0 and Lines.size(line) > 0 and line.stored == 0 then found[#found + 1] = queue end
   end
   return found
 end
 
 function Ledger.waiters(ident, queue, most)
-  local jobs = {}
-  for i, member in ipairs(Lines.first(Lines.waiting(ident, queue), most)) do
-    jobs[i] = Store.ranked(Store.job(Store.id(member)), member)
-  end
-  return jobs
+  return Store.ranked(Lines.first(Lines.waiting(ident, queue), most))
 end
 
-function Ledger.hold(ident, job, value)
-  Ledger.taken[ident] = true
-  Write.field('held:' .. ident, job.id, value)
+-- These keys are about to be offered: read what is promised of them and their first waiters, all at once. Answers the
+-- queues that wait on each, and the ids of those waiters.
+function Ledger.expect(idents)
+  local queues, ids = {}, {}
+  Ledger.read_queues(idents)
+  for i, ident in ipairs(idents) do queues[i] = Ledger.queues_waiting(ident) end
+  Ledger.read_offers(idents, queues)
+  for i, ident in ipairs(idents) do
+    for _, queue in ipairs(queues[i]) do
+      local room = Admission.room(ident, queue)
+      if room > 0 then
+        local members = Lines.first(Lines.waiting(ident, queue), room)
+        for place = 1, #members do ids[#ids + 1] = sub(members[place], 31) end
+      end
+    end
+  end
+  Store.load(ids)
+  return queues, ids
+end
+
+function Ledger.read_offers(idents, queues)
+  local fields, places = {}, {}
+  for i, ident in ipairs(idents) do
+    for _, queue in ipairs(queues[i]) do
+      local offers = Ledger.offers(queue)
+      if not offers.now[ident] then
+        fields[#fields + 1], places[#places + 1] = Text.join(queue, ident), {offers, ident}
+      end
+    end
+  end
+  if #fields < 2 or #fields > 2000 then return end
+  for i, units in ipairs(call('HMGET', base .. 'offers', unpack(fields))) do
+    local offers, ident = places[i][1], places[i][2]
+    offers.now[ident] = tonumber(units) or 0
+    offers.stored[ident] = offers.now[ident]
+  end
+end
+
+function Ledger.hold(key, job, value)
+  key.holders = key.holders or {}
+  key.holders[job.id] = value
 end
 
 -- Record the job as a holder; a reservation that it has becomes a slot.
 function Ledger.take(ident, job, reserved)
-  local holds = job.life.holds or {}
+  local key, holds = Ledger.at(ident), job.holds or {}
   if holds[ident] == nil then
-    Ledger.holding[ident] = Ledger.held(ident) + 1
+    key.held = Ledger.held(ident) + 1
   elseif holds[ident] then
     Write.score('reserved', Text.join(job.id, ident), false)
   end
   holds[ident] = reserved
-  job.life.holds = holds
-  Store.dirty[job.id] = job
-  Ledger.hold(ident, job, Text.whole(now) .. (reserved and 'r' or ''))
+  job.holds = holds
+  Store.touch(job)
+  Ledger.hold(key, job, reserved and now_text .. 'r' or now_text)
 end
 
 function Ledger.spend(ident, pace, units, job)
@@ -108,20 +189,20 @@ function Ledger.spend(ident, pace, units, job)
 end
 
 function Ledger.let_go(ident, job)
-  local holds = job.life.holds
+  local key, holds = Ledger.at(ident), job.holds
   if holds[ident] then Write.score('reserved', Text.join(job.id, ident), false) end
-  Ledger.holding[ident] = Ledger.held(ident) - 1
+  key.held = Ledger.held(ident) - 1
   holds[ident] = nil
-  if next(holds) == nil then job.life.holds = nil end
-  Store.dirty[job.id] = job
-  Ledger.hold(ident, job, false)
+  if next(holds) == nil then job.holds = false end
+  Store.touch(job)
+  Ledger.hold(key, job, false)
 end
 
--- Delete a job's holder records except those of `keep` (a set); returns the keys that were let go.
+-- Delete a job's holder records except those of `keep` (a set, or nil); returns the keys that were let go.
 function Ledger.drop_except(job, keep)
   local gone = {}
-  for ident in pairs(job.life.holds or {}) do
-    if not keep[ident] then gone[#gone + 1] = ident end
+  for ident in pairs(job.holds or {}) do
+    if not (keep and keep[ident]) then gone[#gone + 1] = ident end
   end
   for _, ident in ipairs(gone) do Ledger.let_go(ident, job) end
   return gone
@@ -129,33 +210,35 @@ end
 
 function Ledger.start(job)
   Store.may_fail('start')
-  local life = job.life
-  if life.result then job.result = false end
-  Store.change(job, {
-    state = 'running', worker = Ledger.claimer, attempt = life.attempt + 1, tries = life.tries + 1, started_at = now,
-    ended_at = false, outcome = false, error = false, result = false, offered_by = false, units = 0, aside = false,
-  })
+  Store.leave(job)
+  job.state, job.worker, job.started_at = 'running', Ledger.claimer, now
+  job.attempt, job.tries = job.attempt + 1, job.tries + 1
+  job.ended_at, job.outcome, job.error, job.result = false, false, false, false
+  job.offered_by, job.waiting_on, job.units, job.aside, job.readied = false, false, 0, false, false
+  Store.enter(job)
   Ledger.started[#Ledger.started + 1] = job
-  Ledger.readied[job.id] = nil
 end
 
 function Ledger.make_ready(job, offered_by, units)
-  Store.change(job, {state = 'ready', waiting_on = false, offered_by = offered_by, units = units})
-  Ledger.readied[job.id] = job.queue
-  Ledger.limit_reservations(job, now + settings.reservation_ttl)
+  Store.leave(job)
+  job.state, job.waiting_on, job.offered_by, job.units, job.readied = 'ready', false, offered_by, units, true
+  Store.enter(job)
+  if job.holds then Ledger.limit_reservations(job, now + settings.reservation_ttl) end
 end
 
 function Ledger.park(job, use, refusals)
   Store.may_fail('park')
-  Store.change(job, {
-    state = 'waiting', waiting_on = use[1], offered_by = false, units = use[2], refusals = refusals, aside = false,
-  })
-  Ledger.readied[job.id] = nil
-  Ledger.limit_reservations(job, false)
+  Store.leave(job)
+  job.state, job.waiting_on, job.units, job.refusals = 'waiting', use[1], use[2], refusals
+  job.offered_by, job.aside, job.readied = false, false, false
+  Store.enter(job)
+  if job.holds then Ledger.limit_reservations(job, false) end
 end
 
 function Ledger.set_aside(job)
-  Store.change(job, {aside = true, offered_by = false, units = 0})
+  Store.leave(job)
+  job.aside, job.offered_by, job.units = true, false, 0
+  Store.enter(job)
 end
 
 function Ledger.arm(ident, at)
@@ -163,14 +246,40 @@ function Ledger.arm(ident, at)
 end
 
 function Ledger.limit_reservations(job, expires_at)
-  for ident in pairs(job.life.holds or {}) do
+  for ident in pairs(job.holds) do
     Write.score('reserved', Text.join(job.id, ident), expires_at)
   end
 end
 
--- Which keys are held, by name: for lists of limits, and for floating limits in use.
+-- Holders and promises that have changed; and which keys are held, by name: for lists of limits, and for floating
+-- limits in use.
 function Ledger.write()
-  for ident in pairs(Ledger.taken) do
-    Write.score('helds', Store.by_name(ident), Ledger.held(ident) > 0 and 0)
+  for ident, key in pairs(Ledger.keys) do
+    if key.holders then Ledger.write_holders(key) end
+    if key.stored and (key.held > 0) ~= (key.stored > 0) then
+      Write.score('helds', Book.by_name(ident), key.held > 0 and 0)
+    end
   end
+  for queue, offers in pairs(Ledger.offers_of) do
+    for ident, units in pairs(offers.now) do
+      if units ~= offers.stored[ident] then
+        Write.field('offers', Text.join(queue, ident), units ~= 0 and format('%d', units))
+      end
+    end
+  end
+end
+
+function Ledger.write_holders(key)
+  local name, gone, added = base .. 'held:' .. key.ident, nil, nil
+  for id, value in pairs(key.holders) do
+    if value then
+      added = added or {}
+      added[#added + 1], added[#added + 2] = id, value
+    else
+      gone = gone or {}
+      gone[#gone + 1] = id
+    end
+  end
+  if gone then Write.many('HDEL', name, gone) end
+  if added then Write.many('HSET', name, added) end
 end

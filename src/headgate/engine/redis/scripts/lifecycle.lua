@@ -1,7 +1,7 @@
 -- What becomes of a job when something happens to it: lifecycle.py, in Lua. Part of every script.
 --
--- A verdict has `outcome` (how the attempt is remembered) and either `state` (the job ends) or `due` (it comes back;
--- `counts` says whether the attempt is held against the retry policy).
+-- A verdict is: state (false: the job comes back), outcome (how the attempt is remembered), error, result, due, counts
+-- (whether the attempt is held against the retry policy).
 
 Lifecycle.LOST = "the worker's lease lapsed while it ran this job"
 
@@ -12,29 +12,28 @@ function Lifecycle.wait(retry, tries)
   return math.floor(math.min(retry[4], retry[2] * retry[3] ^ math.min(tries - 1, 64)))
 end
 
--- A report is {kind, job, attempt, value, retry_in}. A cancel that was asked for wins over everything but success.
-function Lifecycle.settle(job, report)
-  local kind, value = report[1], report[4]
-  if kind == 'succeeded' then return {state = 'succeeded', outcome = 'succeeded', result = value} end
-  if kind == 'stopped' then return {state = 'cancelled', outcome = 'cancelled', error = value} end
-  local cancelled = job.life.cancel
+-- A cancel that was asked for wins over everything but success.
+function Lifecycle.settle(job, kind, value, retry_in)
+  if kind == 'succeeded' then return 'succeeded', 'succeeded', false, value end
+  if kind == 'stopped' then return 'cancelled', 'cancelled', value end
+  local cancelled = job.cancel
   if kind == 'failed' then
-    if cancelled then return {state = 'cancelled', outcome = 'failed', error = value} end
-    if not report[5] then return {state = 'failed', outcome = 'failed', error = value} end
-    return {due = now + report[5], outcome = 'failed', counts = true, error = value}
+    if cancelled then return 'cancelled', 'failed', value end
+    if not retry_in then return 'failed', 'failed', value end
+    return false, 'failed', value, false, now + retry_in, true
   end
-  if cancelled then return {state = 'cancelled', outcome = kind} end
-  if kind == 'snoozed' then return {due = now + value, outcome = 'snoozed'} end
-  return {due = math.min(job.life.due, now), outcome = 'released'}
+  if cancelled then return 'cancelled', kind end
+  if kind == 'snoozed' then return false, 'snoozed', false, false, now + value, false end
+  return false, 'released', false, false, math.min(job.due, now), false
 end
 
 function Lifecycle.lose(job)
-  if job.life.cancel then return {state = 'cancelled', outcome = 'lost', error = Lifecycle.LOST} end
-  local retry = cjson.decode(job.retry)
-  if job.life.tries >= retry[1] then return {state = 'failed', outcome = 'lost', error = Lifecycle.LOST} end
-  return {due = now + Lifecycle.wait(retry, job.life.tries), outcome = 'lost', counts = true, error = Lifecycle.LOST}
+  if job.cancel then return 'cancelled', 'lost', Lifecycle.LOST end
+  local retry = cjson.decode(job.need.retry)
+  if job.tries >= retry[1] then return 'failed', 'lost', Lifecycle.LOST end
+  return false, 'lost', Lifecycle.LOST, false, now + Lifecycle.wait(retry, job.tries), true
 end
 
 function Lifecycle.expires_at(job, state)
-  return now + (job.retention or settings['keep_' .. state])
+  return now + (job.need.retention or settings['keep_' .. state])
 end

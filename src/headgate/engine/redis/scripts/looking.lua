@@ -1,8 +1,14 @@
 -- What several reading scripts need. Part of every script.
 
+-- What Python reads a job from: id, job, spec and past as they are stored; false if there is no such job.
+function Looking.fields(id)
+  local found = call('MGET', base .. 'job:' .. id, base .. 'spec:' .. id, base .. 'past:' .. id)
+  return found[1] and {id, unpack(found)}
+end
+
 function Looking.waiting(ident)
   local total = 0
-  for _, queue in ipairs(call('SMEMBERS', base .. 'waitq:' .. ident)) do
+  for _, queue in ipairs(Ledger.stored_queues(ident)) do
     total = total + call('ZCARD', base .. 'wait:' .. Text.join(queue, ident))
   end
   return total
@@ -23,7 +29,7 @@ end
 
 -- Idents of an index by name; `name` false means all.
 function Looking.idents(index, name)
-  if name then return Store.of_name(index, name) end
+  if name then return Book.of_name(index, name) end
   local found = {}
   for i, member in ipairs(call('ZRANGE', base .. index, 0, -1)) do
     found[i] = string.sub(member, string.find(member, '=', 1, true) + 1)

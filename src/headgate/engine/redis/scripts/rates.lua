@@ -51,7 +51,8 @@ function Window.when(meter, pace, units)
   local missing, at = meter.spent + units - pace.most, now
   local from = 0
   while missing > 0 do
-    local slice = call('ZRANGEBYSCORE', meter.key, '(' .. Text.whole(meter.since), '+inf', 'WITHSCORES', 'LIMIT', from, 50)
+    local since = '(' .. Text.whole(meter.since)
+    local slice = call('ZRANGEBYSCORE', meter.key, since, '+inf', 'WITHSCORES', 'LIMIT', from, 50)
     for i = 1, #slice, 2 do
       if missing <= 0 then break end
       missing = missing - tonumber(string.match(slice[i], '^(%d+):'))
@@ -69,7 +70,7 @@ end
 
 function Window.spend(meter, pace, units, job)
   meter.spent = meter.spent + units
-  meter.added[#meter.added + 1] = {units = units, name = Text.whole(units) .. ':' .. Text.whole(job.seq) .. ':' .. job.life.attempt}
+  meter.added[#meter.added + 1] = {units = units, name = format('%d:%d:%d', units, job.seq, job.attempt)}
   Window.spent[meter.ident] = meter
   Write.score('windows', meter.ident, now + pace.period)
   Write.score('meters', meter.ident, false)
@@ -87,7 +88,7 @@ function Window.write()
   for _, key in ipairs(Store.dropped or {}) do call('DEL', key) end
   for ident, meter in pairs(Window.spent) do
     call('ZREMRANGEBYSCORE', meter.key, '-inf', meter.since)
-    for _, start in ipairs(meter.added) do call('ZADD', meter.key, now, start.name) end
-    call('HSET', base .. 'spent', ident, meter.spent)
+    for _, start in ipairs(meter.added) do call('ZADD', meter.key, now_text, start.name) end
+    call('HSET', base .. 'spent', ident, format('%d', meter.spent))
   end
 end

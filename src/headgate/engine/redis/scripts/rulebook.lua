@@ -1,5 +1,42 @@
 -- The limits in force: rulebook.py, in Lua. Part of every script. Reads only the limits that the step's keys name.
 
+-- What only depends on a key's text is remembered from call to call; so is the book, until `meta` names another
+-- `rules`: that text changes with every rule that is written, and never comes back. `stamp` is never the same for two
+-- states of the book.
+Book.keys, Book.keys_known, Book.shelf, Book.stamps = {}, 0, {}, 0
+
+function Book.open(rules)
+  local kept = Book.shelf[base]
+  if not kept or kept.of ~= rules or kept.known > 2000 then
+    Book.stamps = Book.stamps + 1
+    kept = {
+      of = rules, known = 0, stamp = Book.stamps, limits = {}, rules = {}, caps = {}, computed = {}, overridden = {},
+    }
+    Book.shelf[base] = kept
+  end
+  Book.kept, Book.limits, Book.rules, Book.caps, Book.computed = kept, kept.limits, kept.rules, kept.caps, kept.computed
+  Book.overridden, Book.stamp, Book.changes = kept.overridden, kept.stamp, nil
+end
+
+-- A rule is about to be changed: from here on this step has a book of its own, and the next one will read it anew.
+function Book.change(...)
+  Book.shelf[base] = nil
+  if not Book.changes then
+    Book.limits, Book.computed = {}, {}
+  end
+  Book.changes = (Book.changes or Store.meta[4] or Store.meta[2]) .. pack({...})
+end
+
+-- The numbers that follow from the rules are no longer what they were.
+function Book.changed()
+  Book.stamps = Book.stamps + 1
+  Book.kept, Book.rules, Book.caps, Book.overridden, Book.stamp = {known = 0}, {}, {}, {}, Book.stamps
+end
+
+function Book.write()
+  if Book.changes then call('HSET', base .. 'meta', 'rules', redis.sha1hex(Book.changes .. now_text)) end
+end
+
 -- A key's ident, read back: kind, tenant (its length counts characters, not bytes), name and value.
 function Book.key(ident)
   local key = Book.keys[ident]
@@ -7,39 +44,35 @@ function Book.key(ident)
   local colon = string.find(ident, ':', 3, true)
   local first = colon + 1
   local from = first
-  for _ = 1, tonumber(string.sub(ident, 2, colon - 1)) do
+  for _ = 1, tonumber(sub(ident, 2, colon - 1)) do
     from = from + 1
     while from <= #ident and string.byte(ident, from) >= 0x80 and string.byte(ident, from) < 0xC0 do
       from = from + 1
     end
   end
-  local text = string.sub(ident, from)
+  local text = sub(ident, from)
   local equals = string.find(text, '=', 1, true)
   key = {
     rate = string.byte(ident, 1) == 114,
-    tenant = string.sub(ident, first, from - 1),
-    name = equals and string.sub(text, 1, equals - 1) or text,
-    value = equals and string.sub(text, equals + 1) or nil,
+    tenant = sub(ident, first, from - 1),
+    name = equals and sub(text, 1, equals - 1) or text,
+    value = equals and sub(text, equals + 1) or nil,
   }
-  Book.keys[ident] = key
+  Book.keys[ident], Book.keys_known = key, Book.keys_known + 1
   return key
 end
 
 -- A member that sorts the keys of one name together: names hold no `=`.
-function Store.by_name(ident)
+function Book.by_name(ident)
   return Book.key(ident).name .. '=' .. ident
 end
 
-function Store.of_name(index, name)
+function Book.of_name(index, name)
   local found = {}
   for _, member in ipairs(call('ZRANGEBYLEX', base .. index, '[' .. name .. '=', '(' .. name .. '>')) do
-    found[#found + 1] = string.sub(member, #name + 2)
+    found[#found + 1] = sub(member, #name + 2)
   end
   return found
-end
-
-function Book.changed()
-  Book.rules, Book.caps, Book.overridden, Book.version = {}, {}, nil, Book.version + 1
 end
 
 function Book.limit(name)
@@ -51,7 +84,7 @@ function Book.limit(name)
       local l = parse(found)
       limit = {name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6]}
     end
-    Book.limits[name] = limit
+    Book.limits[name], Book.kept.known = limit, Book.kept.known + 1
   end
   return limit
 end
@@ -70,10 +103,10 @@ end
 
 -- The most specific override that speaks for a key: {name, max, value, tenant, by, at, why, until}.
 function Book.override(key)
-  if Book.overridden == nil then
-    Book.overridden = next(Book.staged) ~= nil or call('HLEN', base .. 'overrides') > 0
+  if Book.overridden.any == nil then
+    Book.overridden.any = next(Book.staged) ~= nil or call('HLEN', base .. 'overrides') > 0
   end
-  if not Book.overridden then return nil end
+  if not Book.overridden.any then return nil end
   local tenant = key.tenant ~= '' and key.tenant or nil
   return key.value and (Book.find_override(key.name, key.value, tenant) or Book.find_override(key.name, key.value, nil))
     or Book.find_override(key.name, nil, tenant) or Book.find_override(key.name, nil, nil)
@@ -117,7 +150,7 @@ function Book.rule(ident)
       most = not some and 0 or exact and number or burst,
     }
   end
-  Book.rules[ident] = rule
+  Book.rules[ident], Book.kept.known = rule, Book.kept.known + 1
   return rule
 end
 

@@ -2,10 +2,10 @@
 -- answers {jobs, {{ident, {{id, reserved} …}} …}, {{ident, free or false} …}, {{ident, at} …}, {worker …}, now,
 -- {{ident, most} …}}. Cost: the whole partition; for the audit, not for every day.
 local function view(job)
-  local l, uses = job.life, {}
+  local need, uses = job.need, {}
   for i, use in ipairs(Ledger.uses(job)) do uses[i] = {use[1], use[2]} end
-  return {job.id, l.state, job.queue, job.task, job.priority, job.seq, l.due, uses, l.waiting_on or false,
-    l.offered_by or false, l.refusals or false, l.worker or false, l.attempt, l.tries, l.aside or false}
+  return {job.id, job.state, need.queue, need.task, need.priority, job.seq, job.due, uses, job.waiting_on or false,
+    job.offered_by or false, job.refusals or false, job.worker or false, job.attempt, job.tries, job.aside or false}
 end
 
 local function holders(keys)
@@ -29,12 +29,14 @@ end
 
 local function verb()
   local views, keys, free, timers = {}, {}, {}, {}
-  for _, id in ipairs(call('ZRANGE', base .. 'jobs', 0, -1)) do
+  local ids = call('ZRANGE', base .. 'jobs', 0, -1)
+  Store.load(ids)
+  for _, id in ipairs(ids) do
     local job = Store.job(id)
-    if not Store.ENDED[job.life.state] then
+    if not Store.ENDED[job.state] then
       views[#views + 1] = view(job)
-      if job.life.waiting_on then keys[job.life.waiting_on] = true end
-      if job.life.offered_by then keys[job.life.offered_by] = true end
+      if job.waiting_on then keys[job.waiting_on] = true end
+      if job.offered_by then keys[job.offered_by] = true end
     end
   end
   local held = holders(keys)

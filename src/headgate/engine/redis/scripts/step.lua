@@ -1,36 +1,50 @@
 -- The step from beginning to end. Part of every script, before its verb.
 
--- Forget what an earlier call left in these tables.
-function Step.reset(keys, given)
-  call, pack, parse, arguments = redis.call, cmsgpack.pack, cmsgpack.unpack, given
-  base, header = string.sub(keys[1], 1, -5), parse(given[1])
-  settings, now = header.settings, header.now
-  Lines.all, Lines.on = {}, {}
-  Write.by_score, Write.by_field, Write.by_count = {}, {}, {}
-  Store.promised, Store.jobs, Store.dirty, Store.deleted, Store.unique = {}, {}, {}, {}, {}
-  Store.seq, Store.ended, Store.call_workers, Store.dropped = nil, false, false, nil
-  Rates.Window.spent = {}
-  Book.limits, Book.keys, Book.rules, Book.caps, Book.staged, Book.computed = {}, {}, {}, {}, {}, {}
-  Book.overridden, Book.version = nil, 0
-  Ledger.holding, Ledger.taken, Ledger.meters, Ledger.readied, Ledger.started = {}, {}, {}, {}, {}
-  Ledger.caps_of, Ledger.caps_at, Ledger.claimer = nil, nil, nil
-  Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen = {}, {}, {}, {}
-  Step.finished = false
+-- A table with nothing in it; most have stayed empty, and need not be made anew.
+function Step.emptied(kept)
+  if kept and next(kept) == nil then return kept end
+  return {}
 end
 
--- Run a verb. Answers {status, raw texts …}: status is the msgpack of {'ok', answer} or of a refusal {code, …}; other
+-- Forget what an earlier call left in these tables.
+function Step.reset(keys, given)
+  call, arguments, format, sub = redis.call, given, string.format, string.sub
+  pack, parse, parse_some = cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
+  base = sub(keys[1], 1, -5)
+  if Step.header_text ~= given[1] then Step.header_text, Step.header = given[1], parse(given[1]) end
+  header = Step.header
+  settings, now = header.settings, header.now
+  local empty = Step.emptied
+  Lines.all, Lines.readies, Lines.asides, Lines.waits =
+    empty(Lines.all), empty(Lines.readies), empty(Lines.asides), empty(Lines.waits)
+  Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes =
+    empty(Write.by_score), empty(Write.by_field), empty(Write.by_count), empty(Write.puts), empty(Write.takes)
+  Write.records = empty(Write.records)
+  Store.jobs, Store.dirty, Store.unique, Store.readied =
+    empty(Store.jobs), empty(Store.dirty), empty(Store.unique), empty(Store.readied)
+  Store.gone, Store.news, Store.forgotten = empty(Store.gone), empty(Store.news), empty(Store.forgotten)
+  Store.tables, Store.seq, Store.ended, Store.call_workers, Store.dropped = 0, nil, false, false, nil
+  Window.spent, Book.staged = empty(Window.spent), empty(Book.staged)
+  Ledger.keys, Ledger.offers_of, Ledger.queues_of = empty(Ledger.keys), empty(Ledger.offers_of), empty(Ledger.queues_of)
+  Ledger.meters, Ledger.started, Ledger.claimer = empty(Ledger.meters), empty(Ledger.started), nil
+  Step.first_lease = nil
+  Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen =
+    empty(Admission.touched), empty(Admission.touches), empty(Admission.unknown), empty(Admission.unknown_seen)
+  Step.finished = false
+  if Store.needs_known > 2000 then Store.needs, Store.needs_known = {}, 0 end
+  if Text.heads_known > 2000 then Text.heads, Text.heads_known = {}, 0 end
+  if Book.keys_known > 2000 then Book.keys, Book.keys_known = {}, 0 end
+end
+
+-- Run a verb. Answers {raw texts …, status}: status is the msgpack of {'ok', answer} or of a refusal {code, …}; other
 -- errors go to the caller as they are, with nothing written.
 function Step.run(verb, keys, given)
   Step.reset(keys, given)
   local raw = {}
-  local ok, answer = pcall(function()
-    Step.begin()
-    local found = verb(parse(given[2]), raw)
-    Step.finish()
-    return found
-  end)
+  local ok, answer = pcall(Step.walk, verb, parse(given[2]), raw)
   if ok then
-    return {pack({'ok', answer}), unpack(raw)}
+    raw[#raw + 1] = pack({'ok', answer})
+    return raw
   elseif type(answer) == 'table' and answer.refused then
     return {pack(answer.refused)}
   elseif type(answer) == 'table' then
@@ -39,20 +53,29 @@ function Step.run(verb, keys, given)
   return redis.error_reply('HEADGATE ' .. tostring(answer))
 end
 
+function Step.walk(verb, given, raw)
+  Step.begin()
+  local answer = verb(given, raw)
+  Step.finish()
+  return answer
+end
+
 -- One of ours, of a version we know, and the one that was opened; else nothing may be touched.
 function Step.begin()
   if header.cluster then
     -- While a slot moves, reading a key that is not there fails. Better here than in the middle of the writing.
     call('EXISTS', base .. 'nothing')
   end
-  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq')
+  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq', 'rules')
   if not Store.meta[1] then Store.refuse('gone') end
   if tonumber(Store.meta[1]) ~= header.version then Store.refuse('version', Store.meta[1]) end
   if Store.meta[2] ~= header.epoch then Store.refuse('epoch', Store.meta[2]) end
+  Book.open(Store.meta[4] or Store.meta[2])
   if not now then
     local time = call('TIME')
     now = time[1] * 1000000 + time[2]
   end
+  now_text = format('%d', now)
 end
 
 -- Waiters of touched keys are offered their room, all is written, and sleepers are called.
@@ -62,39 +85,52 @@ function Step.finish()
   Admission.offer()
   Ledger.write()
   Store.write()
+  Book.write()
   Window.write()
-  local queues, seen = {}, {}
-  for _, queue in pairs(Ledger.readied) do
-    if not seen[queue] then
-      seen[queue], queues[#queues + 1] = true, queue
-    end
-  end
   if Store.call_workers then
     call('PUBLISH', base .. 'work', '')
-  elseif #queues > 0 then
+  elseif next(Store.readied) ~= nil then
+    local queues = {}
+    for queue in pairs(Store.readied) do queues[#queues + 1] = queue end
     call('PUBLISH', base .. 'work', pack(queues))
   end
   if Store.ended then call('PUBLISH', base .. 'ended', '') end
 end
 
 function Step.head(name)
-  local first = call('ZRANGE', base .. name, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', base .. name, '0', '0', 'WITHSCORES')
   return tonumber(first[2])
 end
 
--- When a sweep will next have work; false if never. Asked after the writing.
-function Step.next_due()
-  local due = false
-  for _, name in ipairs({'scheduled', 'timers', 'leases', 'reserved', 'untils'}) do
-    local at = Step.head(name)
-    if at and (not due or at < due) then due = at end
+-- When a sweep will next have work, false if never; and whether this or `other`, a key, may be there. Asked after the
+-- writing.
+function Step.next_due(other)
+  local due, any = Step.first_lease or Step.head('leases') or false, false
+  local scheduled, timers = base .. 'scheduled', base .. 'timers'
+  local reserved, untils = base .. 'reserved', base .. 'untils'
+  if call('EXISTS', scheduled, timers, reserved, untils, other or scheduled) > 0 then
+    any = true
+    for _, name in ipairs({'scheduled', 'timers', 'reserved', 'untils'}) do
+      local at = Step.head(name)
+      if at and (not due or at < due) then due = at end
+    end
   end
-  return due
+  return due, any
 end
 
--- A worker whose lease is good: {tasks, queues, lease, …}; see register.lua.
+-- A worker whose lease is good: {tasks, queues, lease, …}, see register.lua, and `known`, its tasks as a set.
+-- Remembered by its text, since a worker asks thousands of times and hardly ever changes.
 function Step.leased(worker)
-  local lease = tonumber(call('ZSCORE', base .. 'leases', worker))
+  local first = call('ZRANGE', base .. 'leases', '0', '0', 'WITHSCORES')
+  Step.first_lease = tonumber(first[2])
+  local lease = first[1] == worker and Step.first_lease or tonumber(call('ZSCORE', base .. 'leases', worker))
   if not lease or lease <= now then Store.refuse('lapsed', worker) end
-  return parse(call('HGET', base .. 'workers', worker))
+  local text = call('HGET', base .. 'workers', worker)
+  if Step.worker_text ~= text then
+    local record = parse(text)
+    record.known = {}
+    for _, task in ipairs(record[1]) do record.known[task] = true end
+    Step.worker_text, Step.worker = text, record
+  end
+  return Step.worker
 end

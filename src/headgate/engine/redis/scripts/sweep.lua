@@ -3,19 +3,22 @@
 local MOST = 1000
 
 local function until_now(name, most)
-  return call('ZRANGEBYSCORE', base .. name, '-inf', now, 'LIMIT', 0, most)
+  return call('ZRANGEBYSCORE', base .. name, '-inf', now_text, 'LIMIT', '0', format('%d', most))
 end
 
 local function arrivals()
-  local due = until_now('scheduled', MOST)
-  for _, member in ipairs(due) do Moves.come(Store.job(string.sub(member, 13))) end
-  return #due
+  local ids = {}
+  for i, member in ipairs(until_now('scheduled', MOST)) do ids[i] = sub(member, 13) end
+  Store.load(ids)
+  for _, id in ipairs(ids) do Moves.come(Store.job(id)) end
+  return #ids
 end
 
 local function lose_worker(worker, most)
   local key = base .. 'run:' .. worker
   local running = call('ZRANGE', key, 0, most - 1)
   if most < 1 then running = {} end
+  Store.load(running)
   for _, id in ipairs(running) do Moves.lose(Store.job(id)) end
   if #running == call('ZCARD', key) then
     Write.field('workers', worker, false)
@@ -43,7 +46,7 @@ local function reservations()
   for _, member in ipairs(until_now('reserved', MOST)) do
     local id, ident = Text.parted(member)
     local job = Store.job(id)
-    if job and job.life.holds and job.life.holds[ident] then
+    if job and job.holds and job.holds[ident] then
       Ledger.let_go(ident, job)
       Admission.touch(ident)
     end
@@ -59,9 +62,10 @@ end
 -- Old jobs, also those that ended in this very step and are not to be kept at all.
 local function retention()
   local old = until_now('ended', MOST)
-  for id, at in pairs(Write.by_score.ended or {}) do
-    if at and at <= now and #old < MOST then old[#old + 1] = id end
+  for _, job in ipairs(Store.dirty) do
+    if Store.ENDED[job.state] and job.expires_at <= now and #old < MOST then old[#old + 1] = job.id end
   end
+  Store.load(old)
   for _, id in ipairs(old) do Store.remove(Store.job(id)) end
   return #old
 end
@@ -88,5 +92,6 @@ local function verb()
   local offered = Admission.offer()
   local more = due == MOST or gone == MOST or rung == MOST or expired == MOST
   Step.finish()
-  return {due, gone, offered, expired, more, Step.next_due(), now}
+  local next_due = Step.next_due()
+  return {due, gone, offered, expired, more, next_due, now}
 end

@@ -1,0 +1,157 @@
+-- Lines: sorted sets of score 0, read in the order of their members. Part of every script.
+--
+-- What a step puts into a line or takes out of it is kept beside it and looked through until the step is written.
+
+Lines.NONE = {}
+
+function Lines.make(kind, key, queue, other)
+  local line = {
+    kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE, more = 0,
+    less = 0, stored = false, head = false, asked = 0, front = Lines.NONE, plain = false,
+  }
+  Lines.all[#Lines.all + 1] = line
+  return line
+end
+
+function Lines.ready(queue)
+  local line = Lines.readies[queue]
+  if not line then
+    line = Lines.make('ready', 'ready:' .. queue, queue)
+    Lines.readies[queue] = line
+  end
+  return line
+end
+
+function Lines.aside(queue, task)
+  local key = Text.join(queue, task)
+  local line = Lines.asides[key]
+  if not line then
+    line = Lines.make('aside', 'aside:' .. key, queue, task)
+    Lines.asides[key] = line
+  end
+  return line
+end
+
+function Lines.waiting(ident, queue)
+  local lines = Lines.waits[ident]
+  if not lines then
+    lines = {}
+    Lines.waits[ident] = lines
+  end
+  local line = lines[queue]
+  if not line then
+    line = Lines.make('wait', 'wait:' .. Text.join(queue, ident), queue, ident)
+    lines[queue] = line
+  end
+  return line
+end
+
+function Lines.add(line, member)
+  if line.gone[member] then
+    line.gone[member], line.less = nil, line.less - 1
+  else
+    if line.added == Lines.NONE then line.added = {} end
+    line.added[member], line.more = true, line.more + 1
+  end
+  line.head = false
+end
+
+function Lines.remove(line, member)
+  if line.added[member] then
+    line.added[member], line.more = nil, line.more - 1
+  else
+    if line.gone == Lines.NONE then line.gone = {} end
+    line.gone[member], line.less = true, line.less + 1
+  end
+  line.head = false
+end
+
+function Lines.size(line)
+  line.stored = line.stored or call('ZCARD', line.key)
+  return line.stored + line.more - line.less
+end
+
+-- The first members. Cost: those asked for, and those that this step put in or took out. One more is read than asked
+-- for: it tells that the line will not be empty.
+function Lines.first(line, most)
+  if most < 1 then return {} end
+  if line.head and line.asked == most then return line.head end
+  local stored = line.stored == 0 and {} or call('ZRANGE', line.key, '0', format('%d', most + line.less))
+  if #stored == 0 then line.stored = 0 end
+  line.front = stored
+  local found = stored
+  if line.less > 0 or line.more > 0 or #stored > most then
+    found = {}
+    for _, member in ipairs(stored) do
+      if not line.gone[member] then found[#found + 1] = member end
+    end
+    if line.more > 0 then
+      for member in pairs(line.added) do found[#found + 1] = member end
+      table.sort(found)
+    end
+    for extra = #found, most + 1, -1 do found[extra] = nil end
+  end
+  line.head, line.asked = found, most
+  return found
+end
+
+-- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- How many of a line's first members are gone: those are taken off together, the others by name.
+function Lines.front(line)
+  local front, gone, count = line.front, line.gone, 0
+  while front[count + 1] and gone[front[count + 1]] do count = count + 1 end
+  return count
+end
+
+function Lines.take_off(line)
+  local front = Lines.front(line)
+  if front < line.less then
+    local known, gone = {}, {}
+    for place = 1, front do known[line.front[place]] = true end
+    for member in pairs(line.gone) do
+      if not known[member] then gone[#gone + 1] = member end
+    end
+    Write.many('ZREM', line.key, gone)
+  end
+  if front > 0 then call('ZREMRANGEBYRANK', line.key, '0', format('%d', front - 1)) end
+end
+
+function Lines.put_in(line)
+  local added, size = {}, 0
+  for member in pairs(line.added) do
+    added[size + 1], added[size + 2] = '0', member
+    size = size + 2
+  end
+  Write.many('ZADD', line.key, added)
+end
+
+function Lines.write()
+  for _, line in ipairs(Lines.all) do
+    if line.plain then Write.many('ZADD', line.key, line.plain) end
+    if line.more > 0 or line.less > 0 then
+      local stays = line.kind == 'ready' or #line.front > line.less
+      local size = not stays and Lines.size(line)
+      if line.less > 0 then Lines.take_off(line) end
+      if line.more > 0 then Lines.put_in(line) end
+      if size and (size == 0) ~= (line.stored == 0) then Lines.index(line, size > 0) end
+    end
+  end
+end
+
+-- Which lines there are: (queue, task) set aside, queues that wait on a key. Those of ready jobs follow from the
+-- counts.
+function Lines.index(line, exists)
+  if line.kind == 'aside' then
+    call(exists and 'SADD' or 'SREM', base .. 'asides', Text.join(line.queue, line.other))
+    return
+  end
+  local ident, queues = line.other, {}
+  for _, queue in ipairs(Ledger.stored_queues(ident)) do
+    if queue ~= line.queue then queues[#queues + 1] = queue end
+  end
+  if exists then queues[#queues + 1] = line.queue end
+  Ledger.queues_of[ident] = queues
+  Write.field('waitqs', ident, #queues > 0 and pack(queues))
+  Write.score('waited', Book.by_name(ident), #queues > 0 and 0)
+end
