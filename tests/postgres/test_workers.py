@@ -100,12 +100,14 @@ async def test_too_many_connections_are_waited_out(
         async with at_work(process.url("crowded", user="crowd")) as (_, add):
             process.execute("ALTER ROLE crowd CONNECTION LIMIT 0")
             process.execute(cut)
-            await until(lambda: said(caplog, "too many connections") > 0)
+            await until(lambda: said(caplog, "the engine cannot be reached") > 0)
             with pytest.raises(EngineUnavailable, match="too many connections"):
                 await add.enqueue(1, 1)
             process.execute("ALTER ROLE crowd CONNECTION LIMIT -1")
             await works(add)
-    assert said(caplog, "too many connections") == 1
+    # A backend that was told to end may have answered once more in between.
+    assert 1 <= said(caplog, "the engine cannot be reached") <= 2
+    assert "too many connections" in caplog.text
 
 
 async def test_statements_that_take_too_long_are_waited_out(
