@@ -107,7 +107,6 @@ async def test_too_many_connections_are_waited_out(
             await works(add)
     # A backend that was told to end may have answered once more in between.
     assert 1 <= said(caplog, "the engine cannot be reached") <= 2
-    assert "too many connections" in caplog.text
 
 
 async def test_statements_that_take_too_long_are_waited_out(

@@ -37,7 +37,7 @@ def test_a_limit_raised_by_another_process_starts_waiters_at_once(place: Place):
     place.worker()
     place.app.set_limit_sync("customer=1", 0, by="test")
     handle = place.shop.visit.enqueue_sync(1)
-    assert handle.status_sync() == "waiting"
+    eventually(lambda: handle.status_sync() == "waiting", "the job to be parked")
     place.app.set_limit_sync("customer=1", 1, by="test")
     handle.result_sync(timeout=2)
 
