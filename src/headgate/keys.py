@@ -60,6 +60,11 @@ def is_rate(ident: str) -> bool:
     return ident[0] == "r"
 
 
+def slots(uses: Iterable[Use]) -> list[str]:
+    """The concurrency keys among a job's: those that it holds while it runs."""
+    return [use.key for use in uses if use.key[0] != "r"]
+
+
 def canonical(uses: Iterable[tuple[Key, int]]) -> tuple[Use, ...]:
     """A job's needs in the one global order (rule 6); repeated keys count once, with the largest cost."""
     units: dict[Key, int] = {}

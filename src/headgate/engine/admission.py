@@ -69,11 +69,11 @@ class Ledger(Protocol[J]):
         """The keys of a job in canonical order (rule 6), caps of its task and queue included."""
         ...
 
-    def rule(self, key: str) -> Rule:
+    def rule(self, key: str, /) -> Rule:
         """The numbers in force for a key."""
         ...
 
-    def held(self, key: str) -> int:
+    def held(self, key: str, /) -> int:
         """How many holder records a concurrency key has."""
         ...
 
@@ -114,7 +114,7 @@ class Ledger(Protocol[J]):
         ...
 
     def drop(self, jobs: Sequence[J]) -> Iterable[str]:
-        """Delete all holder records of these jobs; returns the keys that were let go."""
+        """Delete all holder records of these jobs; returns the keys that were let go, and maybe others of theirs."""
         ...
 
     def drop_except(self, job: J, keep: Sequence[str]) -> Iterable[str]:
@@ -231,16 +231,19 @@ class Admission(Generic[J]):
         return True
 
     def _admits(self, job: J, use: Use) -> bool:
-        if is_rate(use.key) and use.key != job.offered_by and self.ledger.has_waiters(use.key, job.queue):
-            # Others stand in line for tokens. One that needs many would starve if each passer-by took the next.
-            return False
         free = self.free(use.key)
-        return free >= use.units or free + self.ledger.holds(use.key, job) >= use.units
+        if free < use.units:
+            return free + self.ledger.holds(use.key, job) >= use.units
+        if use.key == job.offered_by or not is_rate(use.key):
+            return True
+        # Do others stand in line for tokens? One that needs many would starve if each passer-by took the next.
+        return not self.ledger.has_waiters(use.key, job.queue)
 
     def _take(self, job: J, use: Use) -> None:
-        if not is_rate(use.key):
+        rule = self.ledger.rule(use.key)
+        if isinstance(rule, Cap):
             self.ledger.take(use.key, job, reserved=False)
-        elif isinstance(rule := self.ledger.rule(use.key), Pace) and rule.limit is not None:
+        elif rule.limit is not None:
             self.ledger.spend(use.key, rule, use.units)
 
     def _use_offer(self, key: str | None) -> None:

@@ -7,16 +7,30 @@ up when a job is decided on, not stored with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from headgate.engine.admission import Cap, Rule
 from headgate.engine.contract import Limit, Override
 from headgate.errors import ConfigError
-from headgate.keys import Key, Use
+from headgate.keys import Key, Use, slots
 from headgate.rates import Pace
 
 Scope = tuple[str, str | None, str | None]
 """What an override speaks for: name, value, tenant."""
+
+
+class Resolved(dict[str, Rule]):
+    """Rules by key, each resolved when it is first asked for. Asked several times per job: for a key that is known no
+    function of ours is called."""
+
+    def __init__(self, resolve: Callable[[str], Rule]) -> None:
+        self._resolve = resolve
+
+    def __missing__(self, key: str) -> Rule:
+        if len(self) > 100_000:
+            self.clear()
+        rule = self[key] = self._resolve(key)
+        return rule
 
 
 class RuleBook:
@@ -26,22 +40,16 @@ class RuleBook:
         self.limits: dict[str, Limit] = {}
         self.overrides: dict[Scope, Override] = {}
         self.computed: dict[str, tuple[int, int]] = {}
-        self._rules: dict[str, Rule] = {}
+        self.version: int | None = None
+        self._rules = Resolved(self._resolve)
+        self.rule: Callable[[str], Rule] = self._rules.__getitem__
+        """The rule in force for a key."""
         self._caps: dict[tuple[str, str], tuple[Use, ...]] = {}
 
     def changed(self) -> None:
         """Forget what was derived; called after any change of the three tables."""
         self._rules.clear()
         self._caps.clear()
-
-    def rule(self, key: str) -> Rule:
-        """The rule in force for a key."""
-        found = self._rules.get(key)
-        if found is None:
-            if len(self._rules) > 100_000:
-                self._rules.clear()
-            found = self._rules[key] = self._resolve(key)
-        return found
 
     def _resolve(self, ident: str) -> Rule:
         key = Key.of(ident)
@@ -83,6 +91,12 @@ class RuleBook:
             return own
         taken = {use.key for use in own}
         return tuple(sorted([*own, *(cap for cap in caps if cap.key not in taken)], key=canonical_order))
+
+    def may_hold(self, task: str, queue: str, own: tuple[Use, ...]) -> list[str]:
+        """Every key that a job can hold a slot of: also of caps that were in force only for a while."""
+        keys = slots(own)
+        caps = (Key(f"queue:{queue}").ident, Key(f"task:{task}").ident)
+        return keys + [cap for cap in caps if cap not in keys]
 
     def _find_caps(self, task: str, queue: str) -> tuple[Use, ...]:
         keys = (Key(f"queue:{queue}"), Key(f"task:{task}"))

@@ -23,7 +23,7 @@ class ReadyJobs:
     def __call__(self, most: int) -> Sequence[Candidate]:
         self.step.ledger.write_decided()
         found = self._all(most) if self.queues is None else self._in_order(self.queues, most)
-        self.step.ledger.count_held({use.key for job in found for use in self.step.ledger.uses(job)})
+        self.step.ledger.count_held({use.key for job in found for use in job.uses})
         return found
 
     def _all(self, most: int) -> list[Candidate]:
@@ -58,7 +58,7 @@ class ReadyJobs:
         return lines[0][:most] if len(lines) == 1 else list(islice(merge(*lines, key=_order), most))
 
     def _read(self, statement: str, *bindings: object) -> list[Candidate]:
-        return [Candidate.claimable(row) for row in self.step.execute(sql(statement), bindings)]
+        return [self.step.ledger.claimable(row) for row in self.step.execute(sql(statement), bindings)]
 
     def _aside(self) -> list[tuple[str, str]]:
         """Jobs that others set aside and this worker knows; rarely any."""

@@ -8,14 +8,14 @@ claimed in the very step that offers it (the usual way of a slot) is never writt
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from headgate.engine.admission import Rule
 from headgate.engine.contract import Attempt, Settings
 from headgate.engine.rulebook import RuleBook
-from headgate.engine.sqlite.connection import Connection
-from headgate.engine.sqlite.rows import Candidate, Ended, inserted, saved, to_json
+from headgate.engine.sqlite.connection import Connection, Values
+from headgate.engine.sqlite.rows import Candidate, Ended, inserted, read_uses, saved, to_json
 from headgate.engine.sqlite.statements import listed, sql
 from headgate.engine.stored import Stored
 from headgate.job import JobState
@@ -27,6 +27,26 @@ Row = Stored | Candidate | Ended
 FEW = 24
 """Up to so many rows are quicker written one by one; beyond, one statement with a JSON parameter is, which also lets go
 of the GIL once instead of once per row."""
+
+
+class Claim(NamedTuple):
+    """What a process remembers of a job that it claimed: its number, its keys, and under which rules these were all."""
+
+    seq: int
+    uses: Sequence[Use]
+    rules: int | None
+
+
+class Counts(dict[str, int]):
+    """How many hold each key: read from the file when first asked for. Asked several times per job: for a key that is
+    known no function of ours is called."""
+
+    def __init__(self, read: Callable[[list[str]], None]) -> None:
+        self._read = read
+
+    def __missing__(self, key: str) -> int:
+        self._read([key])
+        return self[key]
 
 
 class SqliteLedger:
@@ -42,10 +62,11 @@ class SqliteLedger:
         self.now = now
         self.claimer: str | None = None
         self.started: list[Attempt] = []
-        self.claimed: dict[str, int] = {}
+        self.claimed: dict[str, Claim] = {}
         self.readied: dict[str, str] = {}
         self.filled: set[str] = set()
-        self._held: dict[str, int] = {}
+        self._held = Counts(self.count_held)
+        self.held: Callable[[str], int] = self._held.__getitem__
         self._offered: dict[tuple[str, str], int] = {}
         self._queues: dict[str, list[str]] = {}
         self._heads: dict[tuple[str, str], Candidate] = {}
@@ -66,14 +87,15 @@ class SqliteLedger:
     # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def uses(self, job: Row) -> Sequence[Use]:
-        return self.book.uses(job.task, job.queue, job.uses)
+        return job.uses if isinstance(job, Candidate) else self.book.uses(job.task, job.queue, job.uses)
 
-    def held(self, key: str) -> int:
-        found = self._held.get(key)
-        if found is None:
-            self.count_held([key])
-            found = self._held[key]
-        return found
+    def claimable(self, row: Values) -> Candidate:
+        """A ready job, from claimable.sql."""
+        return Candidate(row, self.book.uses(row[2], row[3], read_uses(row[15])), None, row[16])
+
+    def _waiter(self, row: Values) -> Candidate:
+        """A waiting job, from waiters.sql."""
+        return Candidate(row, self.book.uses(row[2], row[3], read_uses(row[15])), row[16], None)
 
     def count_held(self, keys: Iterable[str]) -> None:
         """Read the counts of keys that are about to be asked for, in one go."""
@@ -82,9 +104,11 @@ class SqliteLedger:
             self.write_decided()
             self._held.update(self.execute(sql("held"), (to_json(unknown),)))
 
-    def recount(self, key: str) -> None:
-        """Holders of a key were written past the ledger."""
-        self._held.pop(key, None)
+    def adopt(self, key: str, task: str | None, queue: str | None) -> None:
+        """Running jobs of a task or queue become holders of its new cap."""
+        self.flush()
+        self.execute(sql("adopt"), (key, self.now, task, queue))
+        self._recount([key])
 
     def holds(self, key: str, job: Row) -> bool:
         return self._may_reserve(job) and key in self._reservations(job)
@@ -117,12 +141,11 @@ class SqliteLedger:
         self.flush()
         self._queues = {key: [] for key in keys}
         self._heads.clear()
-        for offered, held, *row in self.execute(sql("waited_for"), (to_json(list(keys)),)):
-            head, key = Candidate.waiter(row), row[16]
-            self._queues[key].append(head.queue)
-            self._heads[key, head.queue] = head
-            self._offered[key, head.queue] = offered
-            self._held[key] = held
+        for row in self.execute(sql("waited_for"), (to_json(list(keys)),)):
+            head, offered, self._held[row[18]] = self._waiter(row[2:]), row[0], row[1]
+            place = row[18], head.queue
+            self._queues[row[18]].append(head.queue)
+            self._heads[place], self._offered[place] = head, offered
 
     def queues_waiting(self, key: str) -> Sequence[str]:
         return self._queues[key]
@@ -132,13 +155,13 @@ class SqliteLedger:
             self.flush()
         elif most == 1 and (key, queue) in self._heads:
             return [self._heads[key, queue]]
-        return [Candidate.waiter(row) for row in self.execute(sql("waiters"), (key, queue, most))]
+        return [self._waiter(row) for row in self.execute(sql("waiters"), (key, queue, most))]
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, key: str, job: Row, *, reserved: bool) -> None:
-        if not self.holds(key, job):
-            self._held[key] = self.held(key) + 1
+        if job.refusals is None or not self.holds(key, job):
+            self._held[key] += 1
         self._takes.append((key, job.seq, int(reserved)))
         self._pending = True
 
@@ -154,12 +177,13 @@ class SqliteLedger:
 
     def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
         self.flush()
-        if len(jobs) <= FEW:
-            rows = self.execute(listed("drop_few", len(jobs)), [job.seq for job in jobs])
-        else:
-            rows = self.execute(sql("drop"), (to_json([job.seq for job in jobs]),))
-        keys = [key for (key,) in rows]
-        self._forget_held(keys)
+        rows = [(key, job.seq) for job in jobs for key in self._may_hold(job)]
+        if len(rows) > FEW:
+            self.execute(sql("drop"), (to_json(rows),))
+        elif rows:
+            self.executemany(sql("drop_one"), rows)
+        keys = {key: None for key, _ in rows}
+        self._recount(keys)
         return keys
 
     def drop_except(self, job: Row, keep: Sequence[str]) -> Iterable[str]:
@@ -173,14 +197,14 @@ class SqliteLedger:
     def drop_reservation(self, key: str, seq: int) -> None:
         """One reservation ends."""
         self.execute(sql("drop_one"), (key, seq))
-        self._forget_held([key])
+        self._recount([key])
 
     def start(self, job: Row) -> None:
         assert isinstance(job, Candidate)
         self.take_offer_back(job)
         self._offers.pop(job.seq, None)
         self._starts.append(job.seq)
-        self.claimed[job.id] = job.seq
+        self.claimed[job.id] = Claim(job.seq, job.uses, self.book.version)
         self._pending = True
         self.started.append(job.attempt(self.now))
         self.readied.pop(job.id, None)
@@ -189,7 +213,8 @@ class SqliteLedger:
         waited_on = job.waiting_on
         self._promise(job, offered_by, units)
         self.readied[job.id] = job.queue
-        self._limit_reservations(job, self.now + self.settings.reservation_ttl)
+        if job.refusals is not None:
+            self._limit_reservations(job, self.now + self.settings.reservation_ttl)
         if isinstance(job, Stored):
             job.state, job.waiting_on, job.offered_by, job.units = JobState.READY, None, offered_by, units
             self.save(job)
@@ -303,10 +328,10 @@ class SqliteLedger:
 
     # ── keeping the counts in step ───────────────────────────────────────────────────────────────────────────────
 
-    def _forget_held(self, keys: Iterable[str]) -> None:
+    def _recount(self, keys: Iterable[str]) -> None:
+        """Holders of keys were written past the counts."""
         for key in keys:
-            if key in self._held:
-                self._held[key] -= 1
+            self._held.pop(key, None)
 
     def take_offer_back(self, job: Row) -> None:
         """A ready job leaves: what its key promised it is free again."""
@@ -319,6 +344,9 @@ class SqliteLedger:
 
     # ── reservations (rule 7) and rates ──────────────────────────────────────────────────────────────────────────
 
+    def _may_hold(self, job: Row) -> Sequence[str]:
+        return job.keys if isinstance(job, Ended) else self.book.may_hold(job.task, job.queue, job.uses)
+
     def _may_reserve(self, job: Row) -> bool:
         """Only jobs that were refused often enough can hold anything while they wait."""
         return job.refusals is not None and job.refusals >= self._reserving
@@ -326,13 +354,13 @@ class SqliteLedger:
     def _reservations(self, job: Row) -> list[str]:
         if self._takes:
             self.flush()
-        return [key for (key,) in self.execute(sql("reservations"), (job.seq,))]
+        return [key for (key,) in self.execute(sql("reservations"), (job.seq, to_json(self._may_hold(job))))]
 
     def _limit_reservations(self, job: Row, expires_at: int | None) -> None:
         if job.seq and self._may_reserve(job):
             if self._takes:
                 self.flush()
-            self.execute(sql("limit_reservations"), (job.seq, expires_at))
+            self.execute(sql("limit_reservations"), (job.seq, to_json(self._may_hold(job)), expires_at))
 
     def _read_meter(self, key: str, rule: Rule) -> Meter:
         if isinstance(rule, Pace) and rule.exact:

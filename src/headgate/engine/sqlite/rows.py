@@ -15,7 +15,7 @@ from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Use
 from headgate.retry import RetryPolicy
 
-_read_uses = msgspec.json.Decoder(tuple[Use, ...]).decode
+_read_uses: Callable[[str], tuple[Use, ...]] = lru_cache(10_000)(msgspec.json.Decoder(tuple[Use, ...]).decode)
 _encode = msgspec.json.Encoder().encode
 _read_retry: Callable[[str], RetryPolicy] = lru_cache(1000)(msgspec.json.Decoder(RetryPolicy).decode)
 _STATES = {state.value: state for state in JobState}
@@ -35,32 +35,21 @@ def read_uses(text: str | None) -> tuple[Use, ...]:
 
 
 class Candidate:
-    """A pending job as a claim or an offer sees it: less than the whole row, since there may be many."""
+    """A pending job as a claim or an offer sees it: less than the whole row, since there may be many.
+
+    `row` comes from waiters.sql or claimable.sql; `uses` are its keys with the caps of its task and queue.
+    """
 
     __slots__ = ("id", "offered_by", "queue", "refusals", "row", "seq", "task", "units", "uses", "waiting_on")
 
-    waiting_on: str | None
-    offered_by: str | None
-
-    def __init__(self, row: Sequence[Any]) -> None:
-        self.seq, self.id, self.task, self.queue = row[:4]
-        self.uses = read_uses(row[15])
-        self.units, self.refusals = row[17:]
+    def __init__(
+        self, row: Values, uses: tuple[Use, ...], waiting_on: str | None, offered_by: str | None
+    ) -> None:
+        self.seq, self.id, self.task, self.queue, *_, self.units, self.refusals = row
+        self.uses = uses
+        self.waiting_on = waiting_on
+        self.offered_by = offered_by
         self.row = row
-
-    @classmethod
-    def claimable(cls, row: Sequence[Any]) -> Candidate:
-        """From claimable.sql."""
-        self = cls(row)
-        self.waiting_on, self.offered_by = None, row[16]
-        return self
-
-    @classmethod
-    def waiter(cls, row: Sequence[Any]) -> Candidate:
-        """From waiters.sql."""
-        self = cls(row)
-        self.waiting_on, self.offered_by = row[16], None
-        return self
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -71,7 +60,7 @@ class Candidate:
         """What the worker gets, once it is started."""
         (
             _, id, task, queue, args, tenant, priority, _, attempt, tries, retry, timeout, metadata, enqueued_at,
-            progress, *_,
+            progress, _, _, _, _,
         ) = self.row  # fmt: skip
         return Attempt(
             id, attempt + 1, task, queue, args, tenant, priority, tries + 1, _read_retry(retry), timeout, metadata,
@@ -82,15 +71,16 @@ class Candidate:
 class Ended:
     """An attempt that succeeded: all that is needed to give back what it held."""
 
-    __slots__ = ("seq",)
+    __slots__ = ("keys", "seq")
 
     id = task = queue = ""
     uses: tuple[Use, ...] = ()
     waiting_on = offered_by = refusals = None
     units = 0
 
-    def __init__(self, seq: int) -> None:
+    def __init__(self, seq: int, keys: Sequence[str]) -> None:
         self.seq = seq
+        self.keys = keys
 
 
 def stored(row: Values, attempts: tuple[PastAttempt, ...] = ()) -> Stored:

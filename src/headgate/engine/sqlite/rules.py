@@ -18,23 +18,23 @@ class Rules:
 
     def __init__(self) -> None:
         self.book = RuleBook()
-        self._version: int | None = None
 
     def current(self, connection: Connection, version: int) -> RuleBook:
         """The rules in force for the transaction that is open now, in which they are at `version`."""
-        if version != self._version:
-            self._read(connection)
-            self._version = version
+        if version != self.book.version:
+            self.book = _read(connection)
+            self.book.version = version
         return self.book
 
     def forget(self) -> None:
         """What the book says may not have been committed."""
-        self._version = None
+        self.book.version = None
 
-    def _read(self, connection: Connection) -> None:
-        book = RuleBook()
-        book.limits = {row[0]: Limit(*row) for row in connection.execute(sql("limits"))}
-        overrides = [Override(*row) for row in connection.execute(sql("overrides"))]
-        book.overrides = {(o.name, o.value, o.tenant): o for o in overrides}
-        book.computed = {key: (number, at) for key, number, at in connection.execute(sql("computed"))}
-        self.book = book
+
+def _read(connection: Connection) -> RuleBook:
+    book = RuleBook()
+    book.limits = {row[0]: Limit(*row) for row in connection.execute(sql("limits"))}
+    overrides = [Override(*row) for row in connection.execute(sql("overrides"))]
+    book.overrides = {(o.name, o.value, o.tenant): o for o in overrides}
+    book.computed = {key: (number, at) for key, number, at in connection.execute(sql("computed"))}
+    return book

@@ -10,14 +10,15 @@ from headgate.engine.contract import Enqueued, Limit, Override, Progress, Report
 from headgate.engine.moves import Moves
 from headgate.engine.rulebook import RuleBook, Scope
 from headgate.engine.sqlite.connection import Connection
-from headgate.engine.sqlite.ledger import FEW, Row, SqliteLedger
-from headgate.engine.sqlite.rows import Ended, stored, to_json
+from headgate.engine.sqlite.ledger import FEW, Claim, Row, SqliteLedger
+from headgate.engine.sqlite.rows import Ended, read_uses, stored, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.stored import Stored
 from headgate.job import JobState, NewJob, PastAttempt
+from headgate.keys import slots
 
-Claims = dict[str, int]
-"""The numbers of the jobs that a worker has claimed, by id."""
+Claims = dict[str, Claim]
+"""The jobs that a worker has claimed, by id."""
 
 
 class Step(Moves):
@@ -142,26 +143,28 @@ class Step(Moves):
         if not reports:
             return []
         self.ledger.flush()
-        numbers = [claims.pop(report.job, None) for report in reports.values()]
-        if len(reports) > FEW or None in numbers:
-            done = self._succeed_many(worker, reports)
-        else:
-            done = self._succeed_few(worker, reports, [number for number in numbers if number])
-        self.admission.give_back([Ended(seq) for seq in done.values()])
+        own = self._own(reports, claims)
+        done = self._succeed_any(worker, reports) if own is None else self._succeed_own(worker, reports, own)
+        self.admission.give_back(list(done.values()))
         self.ended = True
         return [(report.job, report.attempt) for report in reports.values() if report.job not in done]
 
-    def _succeed_many(self, worker: str, reports: dict[str, Succeeded]) -> dict[str, int]:
-        rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
-        return dict(self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded)))
+    def _own(self, reports: dict[str, Succeeded], claims: Claims) -> list[Claim] | None:
+        """What this process remembers of these jobs; None unless it is all, and all that they can hold."""
+        found = [claims.pop(id, None) for id in reports]
+        own = [claim for claim in found if claim is not None and claim.rules == self.book.version]
+        return own if len(own) == len(found) else None
 
-    def _succeed_few(self, worker: str, reports: dict[str, Succeeded], numbers: list[int]) -> dict[str, int]:
+    def _succeed_own(self, worker: str, reports: dict[str, Succeeded], own: list[Claim]) -> dict[str, Ended]:
         before, more = self.connection.total_changes(), (worker, self.now, self.settings.keep_succeeded)
-        rows = [(n, r.attempt, r.result, *more) for n, r in zip(numbers, reports.values(), strict=True)]
-        self.executemany(sql("succeed_few"), rows)
-        done = dict(zip(reports, numbers, strict=True))
+        rows = [(claim.seq, r.attempt, r.result) for claim, r in zip(own, reports.values(), strict=True)]
+        if len(rows) > FEW:
+            self.execute(sql("succeed_own"), (to_json(rows), *more))
+        else:
+            self.executemany(sql("succeed_few"), [(*row, *more) for row in rows])
+        done = {id: Ended(claim.seq, slots(claim.uses)) for id, claim in zip(reports, own, strict=True)}
         if self.connection.total_changes() - before < len(rows):
-            done = {id: seq for id, seq in done.items() if self._ended_now(seq, worker)}
+            done = {id: ended for id, ended in done.items() if self._ended_now(ended.seq, worker)}
         return done
 
     def _ended_now(self, seq: int, worker: str) -> bool:
@@ -172,6 +175,14 @@ class Step(Moves):
             self.now,
         )
 
+    def _succeed_any(self, worker: str, reports: dict[str, Succeeded]) -> dict[str, Ended]:
+        rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
+        done = self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded))
+        return {
+            id: Ended(seq, self.book.may_hold(task, queue, read_uses(uses)))
+            for id, seq, task, queue, uses in done
+        }
+
     def _report(self, worker: str, report: Report, claims: Claims) -> bool:
         """The fence: a report counts only for a running attempt of this worker."""
         if isinstance(report, Progress):
@@ -179,6 +190,7 @@ class Step(Moves):
             self.execute(sql("progress"), (report.job, report.attempt, worker, report.value))
             self.ended = True
             return bool(self.connection.changes())
+        claims.pop(report.job, None)
         job = self.job(report.job)
         if (
             job is None
@@ -193,9 +205,7 @@ class Step(Moves):
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
-        self.ledger.flush()
-        self.execute(sql("adopt"), (key, self.now, task, queue))
-        self.ledger.recount(key)
+        self.ledger.adopt(key, task, queue)
 
     def keys_waiting(self) -> Iterable[str]:
         self.ledger.flush()

@@ -3,7 +3,8 @@
 --   jobs       one row per job; `state` and the columns beside it say where it stands. The partial indexes are the lines
 --              in which jobs stand: ready, set aside, scheduled, waiting on a key, running under a worker, ended.
 --   attempts   attempts that ended without ending their job; the last one stands in the job's own row
---   holders    who holds a slot of which concurrency key. Held = number of rows: there is no counter.
+--   holders    who holds a slot of which concurrency key. Held = number of rows: there is no counter. What a job can
+--              hold is known from its own row, so its records are found by their keys.
 --   meters     what was spent of a rate key (GCRA); starts: the same for exact sliding windows
 --   timers     one per rate key that is waited for
 --   limits, overrides, computed   the numbers in force; `meta.rules` counts their changes so that processes
@@ -77,7 +78,6 @@ CREATE TABLE holders (
     PRIMARY KEY (key, job)
 ) WITHOUT ROWID;
 
-CREATE INDEX holders_job    ON holders (job);
 CREATE INDEX holders_expiry ON holders (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE meters (

@@ -1,3 +1,3 @@
--- Jobs let go of everything they hold.   ?1 JSON array of seq
--- Writes: holders through holders_job.
-DELETE FROM holders WHERE job IN (SELECT value FROM json_each(?1)) RETURNING key;
+-- Jobs let go of what they may hold.   ?1 JSON array of [key, seq]
+-- Writes: holders by primary key.
+DELETE FROM holders WHERE (key, job) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1));
