@@ -28,9 +28,12 @@ class Checkpoints:
         self._next = LONG
         self._asked = False
         self._copied = False
+        self.due = False
+        """Whether a commit may have to wait for the disk: to copy the rest of the log, or to begin it anew."""
 
     def committed(self, connection: Connection, _: str, pages: int) -> int:
-        """The hook of the writer's connection, called on its thread after each commit."""
+        """The hook of the writer's connection, called after each commit."""
+        self.due = pages >= LONG
         if pages < LONG:
             self._next, self._asked, self._copied = LONG, False, False
         elif self._copied or pages >= max(self._next, TOO_LONG):

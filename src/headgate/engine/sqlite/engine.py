@@ -51,6 +51,9 @@ from headgate.job import ENDED, PENDING, Job, JobState, NewJob
 
 T = TypeVar("T")
 
+BRIEF = 4
+"""Jobs whose enqueueing takes less time than two hops between threads."""
+
 
 class SqliteEngine(Engine):
     """Jobs in a SQLite file. `synchronous` FULL survives a power cut; NORMAL survives every crash of a process."""
@@ -125,7 +128,8 @@ class SqliteEngine(Engine):
             step.declare(limits)
             return step.enqueue(jobs)
 
-        return await self._write(work, now)
+        brief = self.cheap_steps and len(jobs) <= BRIEF and not limits
+        return await self._opened().write(work, now, brief=brief)
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from headgate.engine.sqlite.connection import Connection, StoreError, translated
+from headgate.engine.sqlite.connection import Connection, StoreError, haste, translated
 from headgate.engine.sqlite.session import Session
 from headgate.errors import EngineUnavailable, HeadgateError
 
@@ -23,6 +23,11 @@ T = TypeVar("T")
 Glance = Callable[[], Any]
 Chore = Callable[[Connection], None]
 MOST_TOGETHER = 200
+BRIEF = 0.002
+"""Seconds that brief work may take."""
+CAUTION = 10
+"""A slow disk must not hold up an event loop: after work that was not brief, the lane's own thread does such work for so
+many times as long."""
 LOOK_SECONDS = 0.02
 
 
@@ -79,6 +84,8 @@ class Lane:
         self._rolled_back = rolled_back
         self._lookout = lookout
         self._looked = 0.0
+        self._hasty = False
+        self._cautious_until = 0.0
         self._lock = threading.Lock()
         self._stopped = False
         self._queue: SimpleQueue[Operation | Chore | None] = SimpleQueue()
@@ -120,6 +127,45 @@ class Lane:
                 raise EngineUnavailable(f"{self.path} was closed")
             self._queue.put(operation)
         return await operation.future
+
+    async def run_brief(self, work: Callable[[], T], after: Callable[[], None]) -> T:
+        """Run work that takes less time than two hops between threads: here and now if nobody is at work, else as `run`
+        does. Other callers get their turn in between; what they bring meanwhile is run together."""
+        if self._hasty or time.monotonic() < self._cautious_until or not self._queue.empty():
+            return await self.run(work, None, after)
+        done = self._at_once(work)
+        if done is None:
+            return await self.run(work, None, after)
+        after()
+        self._hasty = True
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._hasty = False
+        return done[0]
+
+    def _at_once(self, work: Callable[[], T]) -> tuple[T] | None:
+        """What `work` returned, unless that would have meant to wait."""
+        connection = self._session.seize()
+        if connection is None:
+            return None
+        begun = time.monotonic()
+        self.connection = connection
+        try:
+            with translated(self.path):
+                return (self._commit(work),) if self._begun_at_once() else None
+        finally:
+            self._session.lock.release()
+            if (taken := time.monotonic() - begun) > BRIEF:
+                self._cautious_until = begun + CAUTION * taken
+
+    def _begun_at_once(self) -> bool:
+        try:
+            with haste:
+                self.connection.execute("BEGIN IMMEDIATE")
+        except StoreError:
+            return False  # the lane's thread waits, or learns what is wrong
+        return True
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -43,6 +43,15 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.lock.release()
 
+    def seize(self) -> Connection | None:
+        """Enter if that needs no waiting: the connection is open, and nobody is inside."""
+        if not self.lock.acquire(blocking=False):
+            return None
+        if self._connection is None or _identity(self._path) != self._identity:
+            self.lock.release()
+            return None
+        return self._connection
+
     def close(self) -> None:
         """Close the connection; entering again opens another one."""
         with self.lock:
