@@ -134,10 +134,10 @@ TRAFFIC = Row(
 )
 IMPORT = Row(
     "import",
-    "from headgate import App",
+    "import headgate",
     "import_time",
     {"samples": 11},
-    wording.milliseconds,
+    wording.import_times,
     quick={"samples": 5},
     rounds=1,
 )

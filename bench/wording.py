@@ -45,9 +45,9 @@ def latency(figures: Figures) -> str:
     return f"p50 {figures['p50']:.1f} ms, p99 {figures['p99']:.1f} ms"
 
 
-def milliseconds(figures: Figures) -> str:
-    """One duration."""
-    return f"{figures['milliseconds']:.0f} ms"
+def import_times(figures: Figures) -> str:
+    """How long the package takes to import, and the package with its main class."""
+    return f"{figures['milliseconds']:.0f} ms ({figures['with_app']:.0f} ms with App)"
 
 
 def idle(figures: Figures) -> str:
