@@ -41,6 +41,7 @@ def _run(command: list[str], timeout: float) -> str:
     with subprocess.Popen(
         command,
         cwd=REPOSITORY,
+        env=_surroundings(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -55,6 +56,11 @@ def _run(command: list[str], timeout: float) -> str:
     if process.returncode != 0:
         raise MeasurementFailed(_last_line(err) or f"ended with status {process.returncode}")
     return out
+
+
+def _surroundings() -> dict[str, str]:
+    """Headgate runs from its sources here: they are kept compiled, as those of installed packages are."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _end_group(leader: int) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 import socket
 from collections.abc import Callable
 
@@ -50,7 +49,7 @@ class Lease:
     async def begin(self) -> None:
         """Register under a new id. An id is never used again: reports about its attempts could be mistaken for ours."""
         sent = self._loop.time()
-        id = f"{self._options.name}-{secrets.token_hex(4)}"
+        id = f"{self._options.name}-{os.urandom(4).hex()}"
         await self._engine.register(self._registration(id))
         self.id, self.held = id, True
         self._confirm(sent)

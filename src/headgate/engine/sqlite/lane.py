@@ -26,8 +26,8 @@ MOST_TOGETHER = 200
 BRIEF = 0.002
 """Seconds that brief work may take."""
 CAUTION = 10
-"""A slow disk must not hold up an event loop: after work that was not brief, the lane's own thread does such work for so
-many times as long."""
+"""A slow disk must not hold up an event loop: after work that was not brief, the lane's own thread does what comes, for
+so many times as long."""
 LOOK_SECONDS = 0.02
 
 
