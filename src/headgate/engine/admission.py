@@ -204,18 +204,18 @@ class Admission(Generic[J]):
             found = ready(asked)
             looks -= len(found)
             for job in found:
-                want -= self._claim_known(job, known)
+                if job.task not in known:
+                    self._set_aside(job)
+                elif self.claim(job):
+                    want -= 1
             if self.offer() == 0 and len(found) < asked:
                 return False
         return want > 0
 
-    def _claim_known(self, job: J, known: Collection[str]) -> bool:
-        if job.task in known:
-            return self.claim(job)
+    def _set_aside(self, job: J) -> None:
         self.give_back([job])
         self.ledger.set_aside(job)
         self.unknown[job.task] = None
-        return False
 
     def claim(self, job: J) -> bool:
         """Start the job if all of its keys admit it now; else park it on the first that does not."""
@@ -293,19 +293,21 @@ class Admission(Generic[J]):
             return 0
         touched, self.touched = self.touched, {}
         self.ledger.expect(touched)
-        return sum(self._offer(key) for key in touched)
-
-    def _offer(self, key: str) -> int:
-        queues = self.ledger.queues_waiting(key)
-        offered = sum(self._offer_queue(key, queue) for queue in queues)
-        if is_rate(key):
-            self._arm(key, queues)
-        return offered
-
-    def _offer_queue(self, key: str, queue: str) -> int:
-        room = self.free(key) - self.ledger.offered(key, queue)
         count = 0
-        for job in self.ledger.waiters(key, queue, min(room, OFFER_MOST)) if room > 0 else ():
+        for key in touched:
+            queues = self.ledger.queues_waiting(key)
+            for queue in queues:
+                count += self._offer(key, queue)
+            if is_rate(key):
+                self._arm(key, queues)
+        return count
+
+    def _offer(self, key: str, queue: str) -> int:
+        room = self.free(key) - self.ledger.offered(key, queue)
+        if room <= 0:
+            return 0
+        count = 0
+        for job in self.ledger.waiters(key, queue, min(room, OFFER_MOST)):
             if job.units > room:
                 break
             room -= job.units

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import merge
 from itertools import islice
+from operator import attrgetter
 
 from headgate.engine.sqlite.rows import Candidate
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.turn import Turn
+
+_order: Callable[[Candidate], tuple[int, int, int]] = attrgetter("order")
 
 
 class ReadyJobs:
@@ -67,7 +70,3 @@ class ReadyJobs:
         return [
             (queue, task) for queue, task in self.step.execute(sql("aside_tasks")) if task in self.turn.known
         ]
-
-
-def _order(job: Candidate) -> tuple[int, int, int]:
-    return job.order

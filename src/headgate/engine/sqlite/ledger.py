@@ -67,7 +67,7 @@ class SqliteLedger:
         self.filled: set[str] = set()
         self._held = Counts(self.count_held)
         self.held: Callable[[str], int] = self._held.__getitem__
-        self._offered: dict[tuple[str, str], int] = {}
+        self._offered: dict[tuple[str | None, str], int] = {}
         self._queues: dict[str, list[str]] = {}
         self._heads: dict[tuple[str, str], Candidate] = {}
         self._waited: dict[tuple[str, str], bool] = {}
@@ -211,7 +211,8 @@ class SqliteLedger:
 
     def make_ready(self, job: Row, offered_by: str | None, units: int) -> None:
         waited_on = job.waiting_on
-        self._promise(job, offered_by, units)
+        if (offered_by, job.queue) in self._offered:
+            self._offered[offered_by, job.queue] += units
         self.readied[job.id] = job.queue
         if job.refusals is not None:
             self._limit_reservations(job, self.now + self.settings.reservation_ttl)
@@ -337,10 +338,6 @@ class SqliteLedger:
         """A ready job leaves: what its key promised it is free again."""
         if job.offered_by is not None and (job.offered_by, job.queue) in self._offered:
             self._offered[job.offered_by, job.queue] -= job.units
-
-    def _promise(self, job: Row, key: str | None, units: int) -> None:
-        if key is not None and (key, job.queue) in self._offered:
-            self._offered[key, job.queue] += units
 
     # ── reservations (rule 7) and rates ──────────────────────────────────────────────────────────────────────────
 

@@ -40,21 +40,22 @@ class Candidate:
     `row` comes from waiters.sql or claimable.sql; `uses` are its keys with the caps of its task and queue.
     """
 
-    __slots__ = ("id", "offered_by", "queue", "refusals", "row", "seq", "task", "units", "uses", "waiting_on")
+    __slots__ = (
+        "id", "offered_by", "order", "queue", "refusals", "row", "seq", "task", "units", "uses", "waiting_on",
+    )  # fmt: skip
 
     def __init__(
         self, row: Values, uses: tuple[Use, ...], waiting_on: str | None, offered_by: str | None
     ) -> None:
-        self.seq, self.id, self.task, self.queue, *_, self.units, self.refusals = row
+        (
+            self.seq, self.id, self.task, self.queue, _, _, priority, due, _, _, _, _, _, _, _, _, _, self.units,
+            self.refusals,
+        ) = row  # fmt: skip
+        self.order = priority, due, self.seq
         self.uses = uses
         self.waiting_on = waiting_on
         self.offered_by = offered_by
         self.row = row
-
-    @property
-    def order(self) -> tuple[int, int, int]:
-        """The order of a claim over several lines: priority, due time, arrival."""
-        return self.row[6], self.row[7], self.seq
 
     def attempt(self, now: int) -> Attempt:
         """What the worker gets, once it is started."""
