@@ -39,6 +39,11 @@ class Cap(msgspec.Struct, frozen=True):
 Rule = Cap | Pace
 
 
+def fewest_refusals(patience: int) -> int:
+    """How often a job must have been refused before it can hold anything while it waits."""
+    return min(patience, 1)
+
+
 class Pending(Protocol):
     """A job as admission sees it. `refusals` is None until it first parks; `offered_by` is the key whose room it
     was promised when it became ready."""
@@ -149,6 +154,7 @@ class Admission(Generic[J]):
         self.ledger = ledger
         self.now = now
         self.patience = patience
+        self.reserving = fewest_refusals(patience)
         self.touched: dict[str, None] = {}
         self.unknown: dict[str, None] = {}
 
@@ -226,6 +232,8 @@ class Admission(Generic[J]):
                 return False
         for use in uses:
             self._take(job, use)
+        if job.refusals is not None and job.refusals >= self.reserving:
+            self._drop_except(job, [use.key for use in uses])
         self._use_offer(job.offered_by)
         self.ledger.start(job)
         return True
@@ -261,11 +269,15 @@ class Admission(Generic[J]):
         for key in kept:
             if not self.ledger.holds(key, job):
                 self.ledger.take(key, job, reserved=True)
-        for key in self.ledger.drop_except(job, kept):
-            self.touch(key)
+        self._drop_except(job, kept)
         self.touch(job.offered_by)
         self._touch_rate(refused.key)
         self.ledger.park(job, refused, refusals)
+
+    def _drop_except(self, job: J, kept: Sequence[str]) -> None:
+        """Reservations end that the job needs no more; at a claim those of caps that were withdrawn meanwhile."""
+        for key in self.ledger.drop_except(job, kept):
+            self.touch(key)
 
     def _reservable(self, refused: Use, uses: Sequence[Use]) -> tuple[str, ...]:
         """The keys before the refusing one (rule 7). All of them just admitted the job; none is a rate key, since

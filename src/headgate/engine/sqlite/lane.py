@@ -1,7 +1,8 @@
 """A thread with a connection of its own that runs whole operations.
 
 Operations that arrive while one is under way are run together in the next transaction (natural group commit): each in
-a savepoint, so that one that raises takes nothing with it. Nothing waits for a timer.
+a savepoint, so that one that raises takes nothing with it. Nothing waits for a timer. Brief work that finds nobody at
+work is done on its caller's thread, with the lane's connection.
 """
 
 from __future__ import annotations
@@ -154,6 +155,9 @@ class Lane:
         try:
             with translated(self.path):
                 return (self._commit(work),) if self._begun_at_once() else None
+        except BaseException:
+            self._roll_back()  # a signal may have come between the beginning and the work
+            raise
         finally:
             self._session.lock.release()
             if (taken := time.monotonic() - begun) > BRIEF:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from headgate.engine.admission import Rule
+from headgate.engine.admission import Rule, fewest_refusals
 from headgate.engine.contract import Attempt, Settings
 from headgate.engine.rulebook import RuleBook
 from headgate.engine.sqlite.connection import Connection, Values
@@ -82,7 +82,7 @@ class SqliteLedger:
         self._aside: list[int] = []
         self._stale: set[str] = set()
         self._pending = False
-        self._reserving = min(settings.patience, 1)
+        self.reserving = fewest_refusals(settings.patience)
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -346,7 +346,7 @@ class SqliteLedger:
 
     def _may_reserve(self, job: Row) -> bool:
         """Only jobs that were refused often enough can hold anything while they wait."""
-        return job.refusals is not None and job.refusals >= self._reserving
+        return job.refusals is not None and job.refusals >= self.reserving
 
     def _reservations(self, job: Row) -> list[str]:
         if self._takes:
