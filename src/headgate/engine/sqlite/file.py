@@ -54,6 +54,7 @@ class File:
 
     def close(self) -> None:
         """Finish what was handed in and end the threads."""
+        self.watchers.stop()
         self._reader.stop()
         self._writer.stop()
 

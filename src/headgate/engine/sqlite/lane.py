@@ -29,7 +29,10 @@ BRIEF = 0.002
 CAUTION = 10
 """A slow disk must not hold up an event loop: after work that was not brief, the lane's own thread does what comes, for
 so many times as long."""
-LOOK_SECONDS = 0.02
+SOON = 0.005
+"""Seconds between two looks at what other processes did, at least."""
+LOOKS = 3
+"""Looks after a nudge: a commit is heard of when it is written to the log, which is just before it can be seen."""
 
 
 class Operation:
@@ -52,8 +55,9 @@ class Operation:
 class Lookout(Protocol):
     """Looks for what other processes did."""
 
-    def watched(self) -> bool:
-        """Whether anybody wants to know."""
+    @property
+    def rest(self) -> float | None:
+        """Seconds between two looks unless it is nudged; None if nobody wants to know."""
         ...
 
     def stirred(self) -> bool:
@@ -85,6 +89,7 @@ class Lane:
         self._rolled_back = rolled_back
         self._lookout = lookout
         self._looked = 0.0
+        self._looks = 0
         self._hasty = False
         self._cautious_until = 0.0
         self._lock = threading.Lock()
@@ -115,7 +120,8 @@ class Lane:
         self._queue.put(chore)
 
     def nudge(self) -> None:
-        """Begin to look, if the lane sleeps until its next operation."""
+        """Look soon: somebody begins to watch, or another process may have done something."""
+        self._looks = LOOKS
         self._queue.put(_nothing)
 
     async def run(
@@ -193,12 +199,19 @@ class Lane:
         self._session.close()
 
     def _look_around(self) -> None:
-        lookout = self._lookout
-        if lookout is None or not lookout.watched() or time.monotonic() < self._looked + LOOK_SECONDS * 0.9:
+        pause = self._pause()
+        if self._lookout is None or pause is None or pause > SOON / 10:
             return
-        self._looked = time.monotonic()
-        if lookout.stirred():
-            self._do(lookout.look)
+        self._looked, self._looks = time.monotonic(), max(0, self._looks - 1)
+        if self._lookout.stirred():
+            self._do(self._lookout.look)
+
+    def _pause(self) -> float | None:
+        """Seconds until it is time to look; None for never."""
+        rest = None if self._lookout is None else self._lookout.rest
+        if rest is None:
+            return None
+        return max(0.0, self._looked + (SOON if self._looks else rest) - time.monotonic())
 
     def _do(self, chore: Chore) -> None:
         try:
@@ -218,8 +231,7 @@ class Lane:
         """The operations that are there, and what to do after them; none when it is time to look; None at the end."""
         batch: list[Operation] = []
         try:
-            watched = self._lookout is not None and self._lookout.watched()
-            item = self._queue.get(timeout=LOOK_SECONDS if watched else None)
+            item = self._queue.get(timeout=self._pause())
             while isinstance(item, Operation):
                 batch.append(item)
                 item = self._queue.get_nowait() if len(batch) < MOST_TOGETHER else _nothing

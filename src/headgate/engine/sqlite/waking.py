@@ -1,8 +1,8 @@
 """Waking those who sleep: at once within the process, and across processes by watching the file.
 
 SQLite tells nobody about commits of other processes, but a connection can ask, for a few microseconds, whether there
-were any but its own (`PRAGMA data_version`). The writer's thread does so every 20 ms while somebody watches, if the
-time stamp of the file's log says that anything was written at all: an idle process pays for one system call.
+were any but its own (`PRAGMA data_version`). The writer's thread does so while somebody watches: when the operating
+system says that the log was written, or where that is not to be had every 20 ms, if the time stamp of the log says so.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from typing import Any
 
 from headgate.engine.contract import Wake
 from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.notices import Notices
 
 log = logging.getLogger("headgate.engine")
 
 YOUNG = 100_000_000
 """Nanoseconds: far more than the grain of any file system's clock."""
+LOOK_SECONDS = 0.02
+"""Between two looks where the operating system does not tell of writes."""
+REST = 1.0
+"""Seconds between two looks where it does: in practice they find nothing."""
 
 
 class Watchers:
@@ -35,6 +40,14 @@ class Watchers:
         self._count = 0
         self._lock = threading.Lock()
         self._seen: int | None = None
+        self._notices: Notices | None = None
+
+    def stop(self) -> None:
+        """Listen no more."""
+        with self._lock:
+            notices, self._notices = self._notices, None
+        if notices is not None:
+            notices.stop()
 
     def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
         """Wake for jobs of these queues."""
@@ -72,15 +85,25 @@ class Watchers:
             self._seen = version
             self.signal((), workers=True, ended=True)
 
-    def watched(self) -> bool:
-        """Whether anybody would be woken."""
-        return bool(self._on_work or self._on_ended)
+    @property
+    def rest(self) -> float | None:
+        """Seconds between two looks unless there was a notice; None if nobody would be woken."""
+        if not self._on_work and not self._on_ended:
+            return None
+        return REST if self._notices is not None and self._notices.listening else LOOK_SECONDS
+
+    def _noticed(self) -> None:
+        if self.rest is not None:
+            self.nudge()
 
     def _add(self, table: dict[int, Any], entry: Any) -> Callable[[], None]:
         with self._lock:
             self._count += 1
             number = self._count
             table[number] = entry
+            if self._notices is None:
+                self._notices = Notices(self._log_path, self._noticed)
+                self._notices.start()
         self.nudge()
         return lambda: table.pop(number, None)
 
