@@ -17,7 +17,7 @@
 -- last call. Elsewhere it is made anew for each call, and whatever a function uses from outside of it costs a little
 -- each time: hence few names at this level, and tables of functions under them.
 
-local call, pack, parse, parse_some, format, sub, base, header, settings, now, now_text, arguments
+local call, pack, parse, format, sub, base, header, settings, now, now_text, arguments, turn
 local Text, Lines, Write = {heads = {}, heads_known = 0}, {}, {}
 local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}, needs = {}, needs_known = 0}
 local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
@@ -25,6 +25,18 @@ local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.
 function Text.whole(number)
   return format('%d', number)
+end
+
+Text.numbers = {}
+
+-- A number as text; small ones are asked for all the time.
+function Text.number(number)
+  local text = Text.numbers[number]
+  if not text then
+    text = format('%d', number)
+    if number < 100 then Text.numbers[number] = text end
+  end
+  return text
 end
 
 -- Two texts as one from which both can be told, whatever characters they contain.
@@ -110,19 +122,20 @@ function Write.fields(name, fields)
   Write.many('HSET', base .. name, added)
 end
 
+-- So many jobs of a queue have come into a state.
 function Write.count(state, queue, by)
-  local counts = Write.by_count[state]
+  local counts = Write.by_count[queue]
   if not counts then
     counts = {}
-    Write.by_count[state] = counts
+    Write.by_count[queue] = counts
   end
-  counts[queue] = (counts[queue] or 0) + by
+  counts[state] = (counts[state] or 0) + by
 end
 
 -- Also which queues have ready jobs, set aside or not.
 function Write.counts()
-  for state, counts in pairs(Write.by_count) do
-    for queue, by in pairs(counts) do
+  for queue, counts in pairs(Write.by_count) do
+    for state, by in pairs(counts) do
       if by ~= 0 then
         local field = state .. ':' .. queue
         local number = call('HINCRBY', base .. 'counts', field, format('%d', by))
