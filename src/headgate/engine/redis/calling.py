@@ -159,6 +159,17 @@ class Calls:
         wires[address] = wire
         return wire
 
+    async def listening(self, partition: Partition) -> Wire:
+        """A connection of its own, to listen on."""
+        address = await find(self.servers, partition.slot)
+        wire = await connect(self.target, address, self._patience)
+        try:
+            await self._introduce(wire, address)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
     async def _introduce(self, wire: Wire, address: Address | None) -> None:
         target, replies = self.target, [wire.send("CLIENT", "SETNAME", "headgate")]
         if target.password is not None:

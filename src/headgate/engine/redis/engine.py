@@ -121,6 +121,9 @@ class RedisEngine(Engine):
         packed, specs = packed_jobs(jobs)
         given = ([packed_limit(limit) for limit in limits], packed)
         store = self._store
+        store.watchers.coming(
+            lambda: (job.queue for job in jobs if not job.uses and not job.delay and job.at is None)
+        )
         (states, there), _ = await store.one(
             store.partitions[number], "enqueue", given, specs, self._now(now)
         )
