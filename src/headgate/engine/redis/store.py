@@ -49,6 +49,11 @@ class Store:
             "keep_cancelled": settings.keep_cancelled,
         }  # fmt: skip
 
+    @property
+    def detours(self) -> int:
+        """How many calls so far were not sent at once, or more than once."""
+        return self._calls.detours
+
     async def open(self) -> None:
         """Find or found every partition."""
         for partition in self.partitions:
@@ -63,17 +68,16 @@ class Store:
         self, partition: Partition, verb: str, given: Any, specs: Sequence[bytes] = (), now: int | None = None
     ) -> Answer:
         """Run a verb on one partition; returns its answer and the raw texts that came with it."""
-        payload = encode(given)
+        payload, called = encode(given), script(verb)
         answer: list[Any] = []
         for _ in range(3):
-            *raw, status = await self._calls.script(
-                partition, script(verb), self._header(partition, now), payload, *specs
-            )
-            answer = decode(status)
+            raw = await self._calls.script(partition, called, (self._header(partition, now), payload, *specs))
+            answer = decode(raw.pop())
             if answer[0] == "ok":
                 return answer[1], raw
             if answer[0] not in ("gone", "epoch"):
                 break
+            self._calls.detours += 1
             await self._renew(partition)
         raise refusal(answer, self.target.shown)
 

@@ -12,7 +12,6 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import hiredis
 import msgspec
@@ -51,7 +50,7 @@ class Watchers:
 
     def __init__(self, store: Listened) -> None:
         self._store = store
-        self._listeners: WeakKeyDictionary[asyncio.AbstractEventLoop, Listener] = WeakKeyDictionary()
+        self._listeners: dict[asyncio.AbstractEventLoop, Listener] = {}
 
     def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
         """Wake for jobs of these queues."""
@@ -61,19 +60,24 @@ class Watchers:
         """Wake for ended jobs."""
         return self._listener().add("ended", wake, None)
 
-    def came(self, queues: Callable[[], Iterable[str]]) -> None:
-        """This process has just made jobs ready: those who sleep here need not wait until the server tells them."""
-        listeners = [each for each in self._listeners.values() if each.sleepers["work"]]
-        if listeners and (ready := set(queues())):
-            for listener in listeners:
-                listener.ring("work", ready)
+    def came(self, queues: Callable[[], Iterable[str]], told: set[str]) -> None:
+        """This process has just made jobs ready: those who sleep in it need not wait until the server tells them. Those
+        in this event loop know already of the queues that they were `told` of."""
+        if not any(listener.sleepers["work"] for listener in self._listeners.values()):
+            return
+        ready, here = set(queues()), asyncio.get_running_loop()
+        for loop, listener in list(self._listeners.items()):
+            listener.ring("work", ready - told if loop is here else ready)
 
-    def coming(self, queues: Callable[[], Iterable[str]]) -> None:
+    def coming(self, queues: Callable[[], Iterable[str]]) -> set[str]:
         """Jobs will most likely be ready as soon as what is now being sent has been done. Who sleeps in this event loop
-        may look at once: it asks over the same connection, so that it is answered behind that."""
+        may look at once: it asks over the same connection, so that it is answered behind that. Returns the queues."""
         listener = self._listeners.get(asyncio.get_running_loop())
-        if listener is not None and listener.sleepers["work"] and (ready := set(queues())):
-            listener.ring("work", ready)
+        if listener is None or not listener.sleepers["work"]:
+            return set()
+        ready = set(queues())
+        listener.ring("work", ready)
+        return ready
 
     async def stop(self) -> None:
         """End all listening, also in loops that are not this one."""
@@ -89,18 +93,27 @@ class Watchers:
         loop = asyncio.get_running_loop()
         listener = self._listeners.get(loop)
         if listener is None:
-            listener = self._listeners[loop] = Listener(loop, self._store)
+            listener = self._listeners[loop] = Listener(loop, self._store, self._gone)
         return listener
+
+    def _gone(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._listeners.pop(loop, None)
 
 
 class Listener:
     """Those who sleep in one event loop, and the connection on which they are called. Wakes come from any thread, all
     else from the loop's own."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, store: Listened) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        store: Listened,
+        gone: Callable[[asyncio.AbstractEventLoop], None],
+    ) -> None:
         self.sleepers: dict[Kind, dict[int, tuple[Wake, Sequence[str] | None]]] = {"work": {}, "ended": {}}
         self._loop = loop
         self._store = store
+        self._gone = gone
         self._kinds: list[Kind] = []
         self._count = 0
         self._wire: Wire | None = None
@@ -122,7 +135,7 @@ class Listener:
 
     def ring(self, kind: Kind, queues: set[str] | None) -> None:
         """Wake those whom it concerns; None means everybody."""
-        for wake, served in list(self.sleepers[kind].values()):
+        for wake, served in list(self.sleepers[kind].values()) if queues is None or queues else ():
             if queues is None or served is None or not queues.isdisjoint(served):
                 _ring(wake)
 
@@ -138,37 +151,40 @@ class Listener:
             await asyncio.wait([self._task])
 
     async def _listen(self) -> None:
+        """Until the engine is closed, or the loop ends and cancels it."""
         pause = 0.05
-        while True:
-            try:
-                self._wire = wire = await self._store.connect()
+        try:
+            while True:
                 try:
+                    await self._hear(await self._store.connect())
                     pause = 0.05
-                    await self._hear(wire)
-                finally:
-                    self._wire = None
-                    wire.close()
-            except self._store.lost as error:
-                self._store.doubt()
-                log.debug("the listener lost its connection, trying again: %s", error)
-            await asyncio.sleep(pause * random.uniform(0.5, 1))
-            pause = min(pause * 2, 2.0)
+                except self._store.lost as error:
+                    self._store.doubt()
+                    log.debug("the listener lost its connection, trying again: %s", error)
+                await asyncio.sleep(pause * random.uniform(0.5, 1))
+                pause = min(pause * 2, 2.0)
+        finally:
+            self._gone(self._loop)
 
     async def _hear(self, wire: Wire) -> None:
         """Until the connection ends, or does not answer any more."""
+        self._wire, pinged = wire, False
         wire.hear(self._heard)
         wire.say("SUBSCRIBE", *(name for kind in self._kinds for name in self._store.names(kind)))
-        pinged = False
-        while not wire.closed:
-            self._heard_any = False
-            await asyncio.wait([wire.lost], timeout=LISTEN_SECONDS)
-            if self._heard_any:
-                pinged = False
-            elif pinged:
-                raise ConnectionError("no answer to a ping")
-            else:
-                pinged = True
-                wire.say("PING")
+        try:
+            while not wire.closed:
+                self._heard_any = False
+                await asyncio.wait([wire.lost], timeout=LISTEN_SECONDS)
+                if self._heard_any:
+                    pinged = False
+                elif pinged:
+                    raise ConnectionError("no answer to a ping")
+                else:
+                    pinged = True
+                    wire.say("PING")
+        finally:
+            self._wire = None
+            wire.close()
 
     def _heard(self, message: Any) -> None:
         self._heard_any = True
