@@ -144,10 +144,11 @@ end
 -- ── it ends, or leaves ────────────────────────────────────────────────────────────────────────────────────────────
 
 function Admission.give_back(job)
-  if job.holds then
-    for _, ident in ipairs(Ledger.drop_except(job)) do Admission.touch(ident) end
+  for ident in pairs(job.holds or Lines.NONE) do
+    Ledger.let_go(ident, job)
+    Admission.touch(ident)
   end
-  Admission.touch(job.offered_by)
+  if job.offered_by then Admission.touch(job.offered_by) end
   if job.waiting_on then Admission.touch_rate(job.waiting_on) end
 end
 

@@ -4,8 +4,9 @@
 -- alone. `past:ID` are the attempts that did not end the job, one packed after the other.
 --
 -- A job in a step is one table; where functions are kept, so are these tables, for the next call; those of running jobs
--- with what stands in them, which is good for as long as the store has the same text. What a job has not is false. `was…` is what the store has of it: the indexes that follow from a job's state are brought up to date at the
--- end, from what it was to what it is.
+-- with what stands in them, which is good for as long as the store has the same text. What a job has not is false.
+-- `was…` is what the store has of it: the indexes that follow from a job's state are brought up to date at the end, from
+-- what it was to what it is.
 
 -- State, outcome, flags (worker, started, aside, cancel, refusals, error, progress, result); due, seq, enqueued_at;
 -- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
@@ -47,7 +48,7 @@ function Store.put_away()
       running[job.id], runs = job, runs + 1
     elseif frees < 512 then
       frees = frees + 1
-      free[frees] = job
+      free[frees], job.record, job.spec, job.result, job.error = job, false, false, false, false
     end
   end
   Store.tables, Store.frees, Store.running, Store.runs = 0, frees, running, runs
@@ -64,7 +65,7 @@ function Store.table_for(id, need)
   local frees, job = Store.frees, nil
   if frees > 0 then
     job, Store.frees = Store.free[frees], frees - 1
-    job.id, job.need, job.rank, job.record = id, need, false, false
+    job.id, job.need, job.rank = id, need, false
     Store.use(job)
     return job
   end
@@ -312,21 +313,13 @@ end
 
 -- Members to put into sorted sets and to take out of them, by the set's name.
 function Write.put(name, score, member)
-  local list = Write.puts[name]
-  if not list then
-    list = {}
-    Write.puts[name] = list
-  end
+  local list = Write.of(Write.puts, name)
   local size = #list
   list[size + 1], list[size + 2] = score, member
 end
 
 function Write.take(name, member)
-  local list = Write.takes[name]
-  if not list then
-    list = {}
-    Write.takes[name] = list
-  end
+  local list = Write.of(Write.takes, name)
   list[#list + 1] = member
 end
 
@@ -360,11 +353,7 @@ end
 function Write.indexes(job)
   local was, state, queue = job.was, not Store.gone[job] and job.state, job.need.queue
   if was ~= state then
-    local counts = Write.by_count[queue]
-    if not counts then
-      counts = {}
-      Write.by_count[queue] = counts
-    end
+    local counts = Write.of(Write.by_count, queue)
     if was then counts[was] = (counts[was] or 0) - 1 end
     if state then counts[state] = (counts[state] or 0) + 1 end
   end
@@ -405,8 +394,8 @@ function Write.jobs()
     end
     Write.indexes(job)
   end
-  for first = 1, #gone, 3000 do call('DEL', unpack(gone, first, math.min(first + 2999, #gone))) end
-  for first = 1, size, 2000 do call('MSET', unpack(records, first, math.min(first + 1999, size))) end
+  Write.many('DEL', nil, gone)
+  Write.many('MSET', nil, records)
   for name, members in pairs(Write.takes) do Write.many('ZREM', base .. name, members) end
   for name, members in pairs(Write.puts) do Write.many('ZADD', base .. name, members) end
 end

@@ -232,11 +232,11 @@ function Ledger.let_go(ident, job)
   Ledger.hold(key, job, false)
 end
 
--- Delete a job's holder records except those of `keep` (a set, or nil); returns the keys that were let go.
+-- Delete a job's holder records except those of `keep`, a set; returns the keys that were let go.
 function Ledger.drop_except(job, keep)
   local gone = {}
   for ident in pairs(job.holds or gone) do
-    if not (keep and keep[ident]) then gone[#gone + 1] = ident end
+    if not keep[ident] then gone[#gone + 1] = ident end
   end
   for _, ident in ipairs(gone) do Ledger.let_go(ident, job) end
   return gone
@@ -306,20 +306,16 @@ function Ledger.write_offers(key)
 end
 
 function Ledger.write_holders(key)
-  local gone, added, goes, comes = nil, nil, 0, 0
+  local gone, added
   for id, value in pairs(key.holders) do
     if value then
       added = added or {}
-      added[comes + 1], added[comes + 2] = id, value
-      comes = comes + 2
-    elseif goes == 0 then
-      gone, goes = id, 1
+      added[#added + 1], added[#added + 2] = id, value
     else
-      if goes == 1 then gone = {gone} end
-      goes = goes + 1
-      gone[goes] = id
+      gone = gone or {}
+      gone[#gone + 1] = id
     end
   end
-  if goes == 1 then call('HDEL', key.name, gone) elseif gone then Write.many('HDEL', key.name, gone) end
-  if comes == 2 then call('HSET', key.name, added[1], added[2]) elseif added then Write.many('HSET', key.name, added) end
+  if gone then Write.many('HDEL', key.name, gone) end
+  if added then Write.many('HSET', key.name, added) end
 end

@@ -69,35 +69,32 @@ end
 
 -- ── what is only written ──────────────────────────────────────────────────────────────────────────────────────────
 
+-- What is kept under a name, made when it is first asked for.
+function Write.of(tables, name)
+  local found = tables[name]
+  if not found then
+    found = {}
+    tables[name] = found
+  end
+  return found
+end
+
 -- A member of a sorted set by time; false takes it out.
 function Write.score(name, member, score)
-  local members = Write.by_score[name]
-  if not members then
-    members = {}
-    Write.by_score[name] = members
-  end
-  members[member] = score or false
+  Write.of(Write.by_score, name)[member] = score or false
 end
 
 -- A field of a hash; false deletes it.
 function Write.field(name, field, value)
-  local fields = Write.by_field[name]
-  if not fields then
-    fields = {}
-    Write.by_field[name] = fields
-  end
-  fields[field] = value == nil and false or value
+  Write.of(Write.by_field, name)[field] = value == nil and false or value
 end
 
--- One command with as many members as Lua's stack takes at once.
+-- One command with as many arguments as Lua's stack takes at once, behind the key if there is one for all of them.
 function Write.many(verb, key, list)
-  local size = #list
-  if size == 0 then return end
-  if size <= 2000 then
-    call(verb, key, unpack(list))
-    return
+  for first = 1, #list, 2000 do
+    local last = math.min(first + 1999, #list)
+    if key then call(verb, key, unpack(list, first, last)) else call(verb, unpack(list, first, last)) end
   end
-  for first = 1, size, 2000 do call(verb, key, unpack(list, first, math.min(first + 1999, size))) end
 end
 
 function Write.scores(name, members)
@@ -124,11 +121,7 @@ end
 
 -- So many jobs of a queue have come into a state.
 function Write.count(state, queue, by)
-  local counts = Write.by_count[queue]
-  if not counts then
-    counts = {}
-    Write.by_count[queue] = counts
-  end
+  local counts = Write.of(Write.by_count, queue)
   counts[state] = (counts[state] or 0) + by
 end
 
