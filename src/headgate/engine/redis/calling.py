@@ -71,16 +71,17 @@ class Calls:
         loop = asyncio.get_running_loop()
         wires = self._loops.get(loop)
         wire = None if wires is None else wires.get(self.servers.known(partition.slot))
-        if isinstance(wire, Wire) and not wire.closed and wire.has_functions:
+        if isinstance(wire, Wire) and not wire.closed:
             # Nearly every call goes this way, and is done here.
+            how = (b"FCALL", script.function) if wire.has_functions else (b"EVALSHA", script.sha)
             try:
-                reply = await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
+                reply = await wire.send(*how, 1, partition.meta, *arguments)
             except EngineUnavailable:
                 self.servers.doubt()
                 raise
             if not isinstance(reply, hiredis.ReplyError):
                 return reply
-            if not _has_no_function(reply):
+            if not _is_missing(reply):
                 await self._refused(str(reply), partition, wire, late=False)
         self.detours += 1
         return await self._insist(loop, partition, script, arguments)
@@ -128,7 +129,7 @@ class Calls:
             reply = await wire.send(b"FUNCTION", b"LOAD", b"REPLACE", library().text)
             if not isinstance(reply, hiredis.ReplyError):
                 return await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
-        if not _has_no_function(reply):
+        if not _has_no_functions(reply):
             return reply
         log.info("functions are not to be had here, scripts are used instead: %s", reply)
         wire.has_functions = False
@@ -251,8 +252,14 @@ class Calls:
         await asyncio.sleep(0)
 
 
-def _has_no_function(reply: hiredis.ReplyError) -> bool:
-    return NO_FUNCTION in str(reply) or any(sign in str(reply).lower() for sign in WITHOUT_FUNCTIONS)
+def _is_missing(reply: hiredis.ReplyError) -> bool:
+    """Whether it was not run because the server has not got it, as a function or as a script."""
+    text = str(reply)
+    return NO_FUNCTION in text or text.startswith("NOSCRIPT") or _has_no_functions(reply)
+
+
+def _has_no_functions(reply: hiredis.ReplyError) -> bool:
+    return any(sign in str(reply).lower() for sign in WITHOUT_FUNCTIONS)
 
 
 def _hang_up(wire: Wire | Pending) -> None:
