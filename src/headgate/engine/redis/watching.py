@@ -8,6 +8,7 @@ Sleepers ask the store what there is; a wake too many costs them one look.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -63,11 +64,11 @@ class Watchers:
     def came(self, queues: Callable[[], Iterable[str]], told: set[str]) -> None:
         """This process has just made jobs ready: those who sleep in it need not wait until the server tells them. Those
         in this event loop know already of the queues that they were `told` of."""
-        if not any(listener.sleepers["work"] for listener in self._listeners.values()):
-            return
-        ready, here = set(queues()), asyncio.get_running_loop()
-        for loop, listener in list(self._listeners.items()):
-            listener.ring("work", ready - told if loop is here else ready)
+        listeners = [each for each in list(self._listeners.values()) if each.sleepers["work"]]
+        if listeners:
+            ready, here = set(queues()), asyncio.get_running_loop()
+            for listener in listeners:
+                listener.ring("work", ready - told if listener.loop is here else ready)
 
     def coming(self, queues: Callable[[], Iterable[str]]) -> set[str]:
         """Jobs will most likely be ready as soon as what is now being sent has been done. Who sleeps in this event loop
@@ -85,8 +86,9 @@ class Watchers:
         for loop, listener in list(self._listeners.items()):
             if loop is here:
                 await listener.end()
-            elif loop.is_running():
-                loop.call_soon_threadsafe(listener.cancel)
+            else:
+                with contextlib.suppress(RuntimeError):  # that loop has ended
+                    loop.call_soon_threadsafe(listener.cancel)
         self._listeners.clear()
 
     def _listener(self) -> Listener:
@@ -96,8 +98,9 @@ class Watchers:
             listener = self._listeners[loop] = Listener(loop, self._store, self._gone)
         return listener
 
-    def _gone(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._listeners.pop(loop, None)
+    def _gone(self, listener: Listener) -> None:
+        if self._listeners.get(listener.loop) is listener:
+            del self._listeners[listener.loop]
 
 
 class Listener:
@@ -108,10 +111,10 @@ class Listener:
         self,
         loop: asyncio.AbstractEventLoop,
         store: Listened,
-        gone: Callable[[asyncio.AbstractEventLoop], None],
+        gone: Callable[[Listener], None],
     ) -> None:
         self.sleepers: dict[Kind, dict[int, tuple[Wake, Sequence[str] | None]]] = {"work": {}, "ended": {}}
-        self._loop = loop
+        self.loop = loop
         self._store = store
         self._gone = gone
         self._kinds: list[Kind] = []
@@ -130,7 +133,7 @@ class Listener:
             if self._wire is not None:
                 self._wire.say("SUBSCRIBE", *self._store.names(kind))
         if self._task is None or self._task.done():
-            self._task = self._loop.create_task(self._listen(), name="headgate-redis-watch")
+            self._task = self.loop.create_task(self._listen(), name="headgate-redis-watch")
         return lambda: sleepers.pop(number, None) and None
 
     def ring(self, kind: Kind, queues: set[str] | None) -> None:
@@ -164,7 +167,7 @@ class Listener:
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(pause * 2, 2.0)
         finally:
-            self._gone(self._loop)
+            self._gone(self)
 
     async def _hear(self, wire: Wire) -> None:
         """Until the connection ends, or does not answer any more."""
