@@ -82,7 +82,7 @@ class Calls:
             if not isinstance(reply, hiredis.ReplyError):
                 return reply
             if not _is_missing(reply):
-                await self._refused(str(reply), partition, wire, late=False)
+                await self._refused(str(reply), partition, wire, False)
         self.detours += 1
         return await self._insist(loop, partition, script, arguments)
 
