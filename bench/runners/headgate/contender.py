@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated
 
+import headgate.worker  # noqa: F401  else loaded when the first worker starts; peers load theirs beforehand, too
 from bench.contender import Contender, Jobs
 from headgate import App, ConcurrencyLimit
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 
 class Bell:
     """Wakes its one sleeper. A ring that nobody slept through is kept for the next sleep, so none is missed."""
 
-    __slots__ = ("_loop", "_posted", "_rung", "_sleeper")
+    __slots__ = ("_loop", "_posted", "_rung", "_sleeper", "_thread")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._thread = threading.get_ident()
         self._rung = False
         self._posted = False
         self._sleeper: asyncio.Future[None] | None = None
@@ -23,7 +25,10 @@ class Bell:
             _wake(self._sleeper)
 
     def ring_from_thread(self) -> None:
-        """Wake the sleeper; from any thread. Many rings before the loop turns cost one hop."""
+        """Wake the sleeper; from any thread. Many rings before the loop turns cost one hop, those from its own none."""
+        if threading.get_ident() == self._thread:
+            self.ring()
+            return
         if self._posted:
             return
         self._posted = True

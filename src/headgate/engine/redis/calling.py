@@ -28,6 +28,7 @@ log = logging.getLogger("headgate.engine")
 PAUSE = 0.05
 """Seconds between two tries while a slot moves or a new master is being found."""
 
+NO_FUNCTION = "unction not found"
 WITHOUT_FUNCTIONS = ("'fcall'", "'function|load'", "'function'", "unknown command", "unknown subcommand")
 """What a server says that forbids functions to this user, or has hidden their commands."""
 
@@ -55,13 +56,39 @@ class Calls:
         self.target = target
         self.servers: Servers = servers_of(target)
         self._patience = busy_timeout / SECOND
-        self._loops: WeakKeyDictionary[Loop, dict[Address | None, Wire | Pending]] = WeakKeyDictionary()
+        self._loops: WeakKeyDictionary[Loop, dict[Address | bool | None, Wire | Pending]] = (
+            WeakKeyDictionary()
+        )
         self._ends: WeakKeyDictionary[Loop, AsyncGenerator[None]] = WeakKeyDictionary()
         self._runs: dict[Address | None, bytes] = {}
+        self.detours = 0
+        """How many calls so far were not sent at once, or more than once."""
 
-    async def script(self, partition: Partition, script: Script, *arguments: Argument) -> list[Any]:
+    async def script(
+        self, partition: Partition, script: Script, arguments: tuple[Argument, ...]
+    ) -> list[Any]:
         """Run a script on a partition; returns what it answers."""
         loop = asyncio.get_running_loop()
+        wires = self._loops.get(loop)
+        wire = None if wires is None else wires.get(self.servers.known(partition.slot))
+        if isinstance(wire, Wire) and not wire.closed:
+            # Nearly every call goes this way, and is done here.
+            how = (b"FCALL", script.function) if wire.has_functions else (b"EVALSHA", script.sha)
+            try:
+                reply = await wire.send(*how, 1, partition.meta, *arguments)
+            except EngineUnavailable:
+                self.servers.doubt()
+                raise
+            if not isinstance(reply, hiredis.ReplyError):
+                return reply
+            if not _is_missing(reply):
+                await self._refused(str(reply), partition, wire, False)
+        self.detours += 1
+        return await self._insist(loop, partition, script, arguments)
+
+    async def _insist(
+        self, loop: Loop, partition: Partition, script: Script, arguments: tuple[Argument, ...]
+    ) -> list[Any]:
         until = loop.time() + self._patience
         while True:
             try:
@@ -98,11 +125,11 @@ class Calls:
         reply = await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
         if not isinstance(reply, hiredis.ReplyError):
             return reply
-        if "unction not found" in str(reply):
+        if NO_FUNCTION in str(reply):
             reply = await wire.send(b"FUNCTION", b"LOAD", b"REPLACE", library().text)
             if not isinstance(reply, hiredis.ReplyError):
                 return await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
-        if not any(sign in str(reply).lower() for sign in WITHOUT_FUNCTIONS):
+        if not _has_no_functions(reply):
             return reply
         log.info("functions are not to be had here, scripts are used instead: %s", reply)
         wire.has_functions = False
@@ -149,7 +176,9 @@ class Calls:
             wire = wires[address] = loop.create_task(self._connect(address, wires))
         return await asyncio.shield(wire)
 
-    async def _connect(self, address: Address | None, wires: dict[Address | None, Wire | Pending]) -> Wire:
+    async def _connect(
+        self, address: Address | None, wires: dict[Address | bool | None, Wire | Pending]
+    ) -> Wire:
         try:
             wire = await connect(self.target, address, self._patience)
             await self._introduce(wire, address)
@@ -157,6 +186,17 @@ class Calls:
             wires.pop(address, None)
             raise
         wires[address] = wire
+        return wire
+
+    async def listening(self, partition: Partition) -> Wire:
+        """A connection of its own, to listen on."""
+        address = await find(self.servers, partition.slot)
+        wire = await connect(self.target, address, self._patience)
+        try:
+            await self._introduce(wire, address)
+        except BaseException:
+            wire.close()
+            raise
         return wire
 
     async def _introduce(self, wire: Wire, address: Address | None) -> None:
@@ -210,6 +250,16 @@ class Calls:
         if (end := self._ends.pop(here, None)) is not None:
             await end.aclose()
         await asyncio.sleep(0)
+
+
+def _is_missing(reply: hiredis.ReplyError) -> bool:
+    """Whether it was not run because the server has not got it, as a function or as a script."""
+    text = str(reply)
+    return NO_FUNCTION in text or text.startswith("NOSCRIPT") or _has_no_functions(reply)
+
+
+def _has_no_functions(reply: hiredis.ReplyError) -> bool:
+    return any(sign in str(reply).lower() for sign in WITHOUT_FUNCTIONS)
 
 
 def _hang_up(wire: Wire | Pending) -> None:

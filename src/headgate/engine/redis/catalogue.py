@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-VERSION = 2
+VERSION = 1
 """Of the data. Scripts refuse any other."""
 
 Lasts = Literal["always", "while used", "until retention"]

@@ -121,6 +121,10 @@ class RedisEngine(Engine):
         packed, specs = packed_jobs(jobs)
         given = ([packed_limit(limit) for limit in limits], packed)
         store = self._store
+        straight = store.detours
+        told = store.watchers.coming(
+            lambda: (job.queue for job in jobs if not job.uses and not job.delay and job.at is None)
+        )
         (states, there), _ = await store.one(
             store.partitions[number], "enqueue", given, specs, self._now(now)
         )
@@ -129,7 +133,8 @@ class RedisEngine(Engine):
         for place, id in there:
             found[place - 1] = Enqueued(id, STATES[states[place - 1]], False)
         store.watchers.came(
-            lambda: (job.queue for job, state in zip(jobs, states, strict=True) if state == "ready")
+            lambda: (job.queue for job, state in zip(jobs, states, strict=True) if state == "ready"),
+            told if store.detours == straight else set(),
         )
         return found
 

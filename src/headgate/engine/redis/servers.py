@@ -37,11 +37,11 @@ def slot_of(tag: str) -> int:
     return binascii.crc_hqx(tag[1 : tag.index("}")].encode(), 0) % SLOTS
 
 
-def client(target: Target, address: Address | None, *, timeout: float | None = PATIENCE) -> Client:
-    """A blocking client, for what is rare: opening, listening, asking around. It does not try again: callers do."""
+def client(target: Target, address: Address | None, *, timeout: float = PATIENCE) -> Client:
+    """A blocking client, for what is rare: opening, asking around. It does not try again: callers do."""
     common: dict[str, Any] = {
         "db": target.db, "username": target.user, "password": target.password, "socket_timeout": timeout,
-        "socket_connect_timeout": timeout or PATIENCE, "socket_keepalive": True, "protocol": 2, "retry": ONCE,
+        "socket_connect_timeout": timeout, "socket_keepalive": True, "protocol": 2, "retry": ONCE,
     }  # fmt: skip
     if address is None:
         del common["socket_connect_timeout"], common["socket_keepalive"]

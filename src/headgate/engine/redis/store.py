@@ -18,9 +18,9 @@ from headgate.engine.redis.opening import found
 from headgate.engine.redis.records import decode, encode, packed_limit
 from headgate.engine.redis.refusals import refusal
 from headgate.engine.redis.scripts import script
-from headgate.engine.redis.servers import client
 from headgate.engine.redis.url import Target
-from headgate.engine.redis.watching import Watchers
+from headgate.engine.redis.watching import Listened, Watchers
+from headgate.engine.redis.wire import Wire
 from headgate.errors import HeadgateError
 
 log = logging.getLogger("headgate.engine")
@@ -41,12 +41,18 @@ class Store:
         self._noticed: set[str] = set()
         self._calls = Calls(target, settings.busy_timeout)
         lost = (redis.RedisError, HeadgateError, OSError, ValueError)
-        self.watchers = Watchers(self._listener, self._channels, lost, self._calls.servers.doubt)
+        heard = Listened(self._listening, self._channels, lost, self._calls.servers.doubt)
+        self.watchers = Watchers(heard)
         self._settings = {
             "patience": settings.patience, "reservation_ttl": settings.reservation_ttl,
             "keep_succeeded": settings.keep_succeeded, "keep_failed": settings.keep_failed,
             "keep_cancelled": settings.keep_cancelled,
         }  # fmt: skip
+
+    @property
+    def detours(self) -> int:
+        """How many calls so far were not sent at once, or more than once."""
+        return self._calls.detours
 
     async def open(self) -> None:
         """Find or found every partition."""
@@ -55,24 +61,23 @@ class Store:
 
     async def close(self) -> None:
         """Let go of every connection."""
-        await asyncio.to_thread(self.watchers.stop)
+        await self.watchers.stop()
         await self._calls.close()
 
     async def one(
         self, partition: Partition, verb: str, given: Any, specs: Sequence[bytes] = (), now: int | None = None
     ) -> Answer:
         """Run a verb on one partition; returns its answer and the raw texts that came with it."""
-        payload = encode(given)
+        payload, called = encode(given), script(verb)
         answer: list[Any] = []
         for _ in range(3):
-            *raw, status = await self._calls.script(
-                partition, script(verb), self._header(partition, now), payload, *specs
-            )
-            answer = decode(status)
+            raw = await self._calls.script(partition, called, (self._header(partition, now), payload, *specs))
+            answer = decode(raw.pop())
             if answer[0] == "ok":
                 return answer[1], raw
             if answer[0] not in ("gone", "epoch"):
                 break
+            self._calls.detours += 1
             await self._renew(partition)
         raise refusal(answer, self.target.shown)
 
@@ -124,9 +129,8 @@ class Store:
             limits = [packed_limit(limit) for limit in self.declared.values()]
             await self.one(partition, "declare", limits)
 
-    def _listener(self) -> Any:
-        address = self._calls.servers.address(self.partitions[0].slot)
-        return client(self.target, address, timeout=None).pubsub()
+    async def _listening(self) -> Wire:
+        return await self._calls.listening(self.partitions[0])
 
     def _channels(self, kind: str) -> list[str]:
         return [partition.tag + kind for partition in self.partitions]

@@ -1,171 +1,215 @@
-"""Waking those who sleep: scripts publish what became ready and what ended, and one thread per process listens.
+"""Waking those who sleep: scripts publish what became ready and what ended, and every event loop with sleepers listens.
 
 It listens to what ended only once somebody wants to know: a busy worker ends jobs thousands of times a second. A
-message can be missed only while the thread is not connected; so whenever it has (re)connected, everybody is woken once.
+message can be missed only while nobody is connected; so whenever a listener has (re)connected, everybody is woken once.
 Sleepers ask the store what there is; a wake too many costs them one look.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import random
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Literal
 
+import hiredis
 import msgspec
 
 from headgate.engine.contract import Wake
+from headgate.engine.redis.wire import Wire
 
 log = logging.getLogger("headgate.engine")
 
 LISTEN_SECONDS = 5.0
-"""How long the thread waits for a message before it checks that the connection still lives."""
+"""How long a listener waits for a message before it checks that the connection still lives."""
 
+Kind = Literal["work", "ended"]
 _read_queues = msgspec.msgpack.Decoder(list[str]).decode
 
 
-class Watchers:
-    """Who is to be woken, and the thread that listens. `connect` gives a fresh redis-py PubSub, `names` the channels of
-    a kind; `doubt` is told when the server was lost, so that the next connection may go to another one."""
+class Listened:
+    """What a listener needs of the store: a fresh connection, the channels of a kind, what means that the connection
+    was lost, and whom to tell so that the next one may go to another server."""
 
     def __init__(
         self,
-        connect: Callable[[], Any],
+        connect: Callable[[], Awaitable[Wire]],
         names: Callable[[str], Sequence[str]],
-        lost: tuple[type[BaseException], ...],
+        lost: tuple[type[Exception], ...],
         doubt: Callable[[], None],
     ) -> None:
-        self._connect = connect
-        self._names = names
-        self._lost = lost
-        self._doubt = doubt
-        self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
-        self._on_ended: dict[int, Wake] = {}
-        self._kinds = ["work"]
-        self._count = 0
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._pubsub: Any = None
+        self.connect = connect
+        self.names = names
+        self.lost = lost
+        self.doubt = doubt
+
+
+class Watchers:
+    """The listeners of a process, one for each event loop in which somebody sleeps."""
+
+    def __init__(self, store: Listened) -> None:
+        self._store = store
+        self._listeners: dict[asyncio.AbstractEventLoop, Listener] = {}
 
     def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
         """Wake for jobs of these queues."""
-        return self._add(self._on_work, (wake, queues))
+        return self._listener().add("work", wake, queues)
 
     def on_ended(self, wake: Wake) -> Callable[[], None]:
         """Wake for ended jobs."""
-        end = self._add(self._on_ended, wake)
-        with self._lock:
-            if "ended" not in self._kinds:
-                self._kinds.append("ended")
-                if self._pubsub is not None:
-                    with contextlib.suppress(*self._lost):  # the listener will notice, and connect again
-                        self._pubsub.subscribe(*self._names("ended"))
-        return end
+        return self._listener().add("ended", wake, None)
 
-    def came(self, queues: Callable[[], Iterable[str]]) -> None:
-        """This process has just made jobs ready: those who sleep here need not wait until the server tells them."""
-        if self._on_work:
-            self._ring_work(queues())
+    def came(self, queues: Callable[[], Iterable[str]], told: set[str]) -> None:
+        """This process has just made jobs ready: those who sleep in it need not wait until the server tells them. Those
+        in this event loop know already of the queues that they were `told` of."""
+        listeners = [each for each in list(self._listeners.values()) if each.sleepers["work"]]
+        if listeners:
+            ready, here = set(queues()), asyncio.get_running_loop()
+            for listener in listeners:
+                listener.ring("work", ready - told if listener.loop is here else ready)
 
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        pubsub, thread = self._pubsub, self._thread
-        if pubsub is not None:
-            _hang_up(pubsub)
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+    def coming(self, queues: Callable[[], Iterable[str]]) -> set[str]:
+        """Jobs will most likely be ready as soon as what is now being sent has been done. Who sleeps in this event loop
+        may look at once: it asks over the same connection, so that it is answered behind that. Returns the queues."""
+        listener = self._listeners.get(asyncio.get_running_loop())
+        if listener is None or not listener.sleepers["work"]:
+            return set()
+        ready = set(queues())
+        listener.ring("work", ready)
+        return ready
 
-    def _add(self, table: dict[int, Any], entry: Any) -> Callable[[], None]:
-        with self._lock:
-            self._count += 1
-            number = self._count
-            table[number] = entry
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._listen, name="headgate-redis-watch", daemon=True)
-                self._thread.start()
-        return lambda: table.pop(number, None)
+    async def stop(self) -> None:
+        """End all listening, also in loops that are not this one."""
+        here = asyncio.get_running_loop()
+        for loop, listener in list(self._listeners.items()):
+            if loop is here:
+                await listener.end()
+            else:
+                with contextlib.suppress(RuntimeError):  # that loop has ended
+                    loop.call_soon_threadsafe(listener.cancel)
+        self._listeners.clear()
 
-    def _listen(self) -> None:
+    def _listener(self) -> Listener:
+        loop = asyncio.get_running_loop()
+        listener = self._listeners.get(loop)
+        if listener is None:
+            listener = self._listeners[loop] = Listener(loop, self._store, self._gone)
+        return listener
+
+    def _gone(self, listener: Listener) -> None:
+        if self._listeners.get(listener.loop) is listener:
+            del self._listeners[listener.loop]
+
+
+class Listener:
+    """Those who sleep in one event loop, and the connection on which they are called. Wakes come from any thread, all
+    else from the loop's own."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        store: Listened,
+        gone: Callable[[Listener], None],
+    ) -> None:
+        self.sleepers: dict[Kind, dict[int, tuple[Wake, Sequence[str] | None]]] = {"work": {}, "ended": {}}
+        self.loop = loop
+        self._store = store
+        self._gone = gone
+        self._kinds: list[Kind] = []
+        self._count = 0
+        self._wire: Wire | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._heard_any = False
+
+    def add(self, kind: Kind, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
+        """Wake for messages of this kind; returns the function that ends it."""
+        self._count += 1
+        number, sleepers = self._count, self.sleepers[kind]
+        sleepers[number] = wake, queues
+        if kind not in self._kinds:
+            self._kinds.append(kind)
+            if self._wire is not None:
+                self._wire.say("SUBSCRIBE", *self._store.names(kind))
+        if self._task is None or self._task.done():
+            self._task = self.loop.create_task(self._listen(), name="headgate-redis-watch")
+        return lambda: sleepers.pop(number, None) and None
+
+    def ring(self, kind: Kind, queues: set[str] | None) -> None:
+        """Wake those whom it concerns; None means everybody."""
+        for wake, served in list(self.sleepers[kind].values()) if queues is None or queues else ():
+            if queues is None or served is None or not queues.isdisjoint(served):
+                _ring(wake)
+
+    def cancel(self) -> None:
+        """End the listening."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def end(self) -> None:
+        """The same, and wait for it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _listen(self) -> None:
+        """Until the engine is closed, or the loop ends and cancels it."""
         pause = 0.05
-        while not self._stop.is_set():
-            try:
-                pubsub = self._subscribe()
-                pause = 0.05
-                self._hear(pubsub)
-            except self._lost as error:
-                if not self._stop.is_set():
-                    self._doubt()
+        try:
+            while True:
+                try:
+                    await self._hear(await self._store.connect())
+                    pause = 0.05
+                except self._store.lost as error:
+                    self._store.doubt()
                     log.debug("the listener lost its connection, trying again: %s", error)
-            finally:
-                if self._pubsub is not None:
-                    _hang_up(self._pubsub)
-                    self._pubsub.close()
-                    self._pubsub = None
-            self._stop.wait(pause * random.uniform(0.5, 1))
-            pause = min(pause * 2, 2.0)
+                await asyncio.sleep(pause * random.uniform(0.5, 1))
+                pause = min(pause * 2, 2.0)
+        finally:
+            self._gone(self)
 
-    def _subscribe(self) -> Any:
-        pubsub = self._connect()
-        with self._lock:
-            self._pubsub = pubsub
-            pubsub.subscribe(*(name for kind in self._kinds for name in self._names(kind)))
-        return pubsub
-
-    def _hear(self, pubsub: Any) -> None:
-        pinged = False
-        while not self._stop.is_set():
-            message = pubsub.get_message(timeout=LISTEN_SECONDS)
-            if message is None:
-                if pinged:
+    async def _hear(self, wire: Wire) -> None:
+        """Until the connection ends, or does not answer any more."""
+        self._wire, pinged = wire, False
+        wire.hear(self._heard)
+        wire.say("SUBSCRIBE", *(name for kind in self._kinds for name in self._store.names(kind)))
+        try:
+            while not wire.closed:
+                self._heard_any = False
+                await asyncio.wait([wire.lost], timeout=LISTEN_SECONDS)
+                if self._heard_any:
+                    pinged = False
+                elif pinged:
                     raise ConnectionError("no answer to a ping")
-                with self._lock:
-                    pubsub.ping()
-                pinged = True
-                continue
-            pinged = False
-            self._heard(message)
+                else:
+                    pinged = True
+                    wire.say("PING")
+        finally:
+            self._wire = None
+            wire.close()
 
-    def _heard(self, message: dict[str, Any]) -> None:
-        match message["type"]:
-            case "subscribe":
-                self._ring_work(None)
-                self._ring_ended()
-            case "message" if message["channel"].endswith(b":ended"):
-                self._ring_ended()
-            case "message":
-                self._ring_work(_read_queues(message["data"]) if message["data"] else None)
+    def _heard(self, message: Any) -> None:
+        self._heard_any = True
+        if isinstance(message, hiredis.ReplyError):
+            log.debug("the server does not let us listen: %s", message)
+            if self._wire is not None:
+                self._wire.close()
+            return
+        match message:
+            case [b"subscribe", *_]:
+                self.ring("work", None)
+                self.ring("ended", None)
+            case [b"message", channel, _] if channel.endswith(b":ended"):
+                self.ring("ended", None)
+            case [b"message", _, queues]:
+                self.ring("work", set(_read_queues(queues)) if queues else None)
             case _:
                 pass
 
-    def _ring_work(self, queues: Iterable[str] | None) -> None:
-        """None means: everybody."""
-        ready = None if queues is None else set(queues)
-        if ready is not None and not ready:
-            return
-        for wake, served in list(self._on_work.values()):
-            if ready is None or served is None or ready.intersection(served):
-                _ring(wake)
-
-    def _ring_ended(self) -> None:
-        for wake in list(self._on_ended.values()):
-            _ring(wake)
-
-
-def _hang_up(pubsub: Any) -> None:
-    """Ends a read that is under way in another thread."""
-    connection = pubsub.connection
-    sock = getattr(connection, "_sock", None)
-    if sock is not None:
-        with contextlib.suppress(OSError):
-            sock.shutdown(2)
-
 
 def _ring(wake: Wake) -> None:
-    """A sleeper that cannot be woken must not take the thread down that wakes the others."""
+    """A sleeper that cannot be woken must not keep the others from being woken."""
     try:
         wake()
     except Exception:

@@ -35,6 +35,8 @@ class Wire(asyncio.Protocol):
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._check: asyncio.TimerHandle | None = None
+        self._heard: Callable[[Any], None] | None = None
+        self.lost: asyncio.Future[None] = loop.create_future()
         self.closed = False
         self.has_functions = False
 
@@ -57,6 +59,15 @@ class Wire(asyncio.Protocol):
         if self._check is None:
             self._check = self._loop.call_later(self._patience, self._look)
         return reply
+
+    def hear(self, heard: Callable[[Any], None]) -> None:
+        """From now on this is a connection to listen on: whatever comes goes to `heard`."""
+        self._heard = heard
+
+    def say(self, *arguments: Argument) -> None:
+        """Send a command on such a connection."""
+        if self._transport is not None and not self.closed:
+            self._transport.write(_pack(arguments))
 
     def _flush(self) -> None:
         if self._out and self._transport is not None:
@@ -83,6 +94,9 @@ class Wire(asyncio.Protocol):
         self._reader.feed(data)
         try:
             while (reply := self._reader.gets()) is not False:
+                if self._heard is not None:
+                    self._heard(reply)
+                    continue
                 _, future = self._waiting.popleft()
                 if not future.done():
                     future.set_result(reply)
@@ -95,6 +109,8 @@ class Wire(asyncio.Protocol):
     def close(self, error: BaseException | None = None) -> None:
         """Hang up; what was not answered yet will not be."""
         self.closed = True
+        if not self.lost.done():
+            self.lost.set_result(None)
         if self._check is not None:
             self._check.cancel()
             self._check = None

@@ -144,24 +144,27 @@ end
 -- ── it ends, or leaves ────────────────────────────────────────────────────────────────────────────────────────────
 
 function Admission.give_back(job)
-  if job.holds then
-    for _, ident in ipairs(Ledger.drop_except(job)) do Admission.touch(ident) end
+  for ident in pairs(job.holds or Lines.NONE) do
+    Ledger.let_go(ident, job)
+    Admission.touch(ident)
   end
-  Admission.touch(job.offered_by)
+  if job.offered_by then Admission.touch(job.offered_by) end
   if job.waiting_on then Admission.touch_rate(job.waiting_on) end
 end
 
 -- ── waiters of touched keys ───────────────────────────────────────────────────────────────────────────────────────
 
--- How many waiters may be offered the key now.
+-- How many units the waiters of a queue may be offered now.
 function Admission.room(ident, queue)
-  return math.min(Admission.free(ident) - Ledger.offered(ident, queue), Admission.OFFER_MOST)
+  return Admission.free(ident) - Ledger.offered(ident, queue)
 end
 
 function Admission.offer_queue(ident, queue, straight)
-  local room = Admission.free(ident) - Ledger.offered(ident, queue)
-  local count = 0
-  for _, job in ipairs(room > 0 and Ledger.waiters(ident, queue, Admission.room(ident, queue)) or {}) do
+  local room, count = Admission.room(ident, queue), 0
+  if room < 1 then return 0 end
+  local members = Lines.first(Lines.waiting(ident, queue), math.min(room, Admission.OFFER_MOST))
+  for place = 1, #members do
+    local job = Ledger.waiter(members[place])
     if job.units > room then break end
     room = room - job.units
     if straight then
@@ -196,11 +199,11 @@ function Admission.is_straight(claim, ids)
 end
 
 function Admission.head_at(ident, queue, rule)
-  local head = Ledger.waiters(ident, queue, 1)[1]
-  if not head or not rule.rate then return nil end
+  local member = rule.rate and Lines.first(Lines.waiting(ident, queue), 1)[1]
+  if not member then return nil end
   if not rule.limit then return now end
   local meter = Ledger.meter(ident)
-  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + head.units)
+  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + Ledger.waiter(member).units)
 end
 
 -- One timer per rate key: when the first of its queues' heads will find its tokens.

@@ -143,7 +143,7 @@ local function verb(given, raw)
   local worker, reports, want, queues = given[1], given[2], given[3], given[4]
   local known = Step.leased(worker).known
   local found = want > 0 and survey()
-  Ledger.claimer = worker
+  Ledger.claimer, Ledger.none_ready = worker, found == nil
   local claims = want > 0 and not found and {want = want, known = known, served = queues and set_of(queues)}
   local refused = settle(worker, reports, claims)
   local more = want > 0 and claim(want, queues, known, found)

@@ -3,9 +3,10 @@
 -- `job:ID` is one packed text: what moves, and `need`, what admission asks, hardly ever changed. `spec:ID` is Python's
 -- alone. `past:ID` are the attempts that did not end the job, one packed after the other.
 --
--- A job in a step is one table; where functions are kept, so are these tables, for the next call. What a job has not is
--- false. `was…` is what the store has of it: the indexes that follow from a job's state are brought up to date at the
--- end, from what it was to what it is.
+-- A job in a step is one table; where functions are kept, so are these tables, for the next call; those of running jobs
+-- with what stands in them, which is good for as long as the store has the same text. What a job has not is false.
+-- `was…` is what the store has of it: the indexes that follow from a job's state are brought up to date at the end, from
+-- what it was to what it is.
 
 -- State, outcome, flags (worker, started, aside, cancel, refusals, error, progress, result); due, seq, enqueued_at;
 -- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
@@ -18,7 +19,8 @@ Store.CODES = {
   scheduled = 1, ready = 2, waiting = 3, running = 4, succeeded = 5, failed = 6, cancelled = 7,
 }
 Store.OUTCOME_CODES = {succeeded = 1, failed = 2, cancelled = 3, snoozed = 4, released = 5, lost = 6}
-Store.flags, Store.kept = {}, {}
+Store.flags, Store.used, Store.tables = {}, {}, 0
+Store.free, Store.frees, Store.running, Store.runs = {}, 0, {}, 0
 
 -- A need read back; many jobs have the same, so those that were read are remembered by their text.
 function Store.need(text)
@@ -34,14 +36,37 @@ function Store.need(text)
   return need
 end
 
+-- The tables of the last call: those of running jobs are kept as they are, the others are free. A call that did not
+-- come to its end has left behind what never came to be.
+function Store.put_away()
+  local used, free, frees, running, runs = Store.used, Store.free, Store.frees, Store.running, Store.runs
+  if not Step.written or runs > 256 then running, runs = {}, 0 end
+  for number = 1, Store.tables do
+    local job = used[number]
+    used[number] = nil
+    if Step.written and job.state == 'running' and job.record then
+      running[job.id], runs = job, runs + 1
+    elseif frees < 512 then
+      frees = frees + 1
+      free[frees], job.record, job.spec, job.result, job.error = job, false, false, false, false
+    end
+  end
+  Store.tables, Store.frees, Store.running, Store.runs = 0, frees, running, runs
+end
+
+function Store.use(job)
+  local number = Store.tables + 1
+  Store.tables, Store.used[number] = number, job
+  job.dirty, job.readied, job.spec = false, false, false
+end
+
 -- A table for a job; those of earlier calls are used again.
 function Store.table_for(id, need)
-  local number = Store.tables + 1
-  Store.tables = number
-  local job = Store.kept[number]
-  if job then
-    job.id, job.need, job.dirty, job.rank, job.readied = id, need, false, false, false
-    job.record, job.spec = false, false
+  local frees, job = Store.frees, nil
+  if frees > 0 then
+    job, Store.frees = Store.free[frees], frees - 1
+    job.id, job.need, job.rank = id, need, false
+    Store.use(job)
     return job
   end
   job = {
@@ -51,7 +76,21 @@ function Store.table_for(id, need)
     worker = false, offered_by = false, waiting_on = false, holds = false, error = false, progress = false,
     result = false, cancel = false, aside = false,
   }
-  if number <= 512 then Store.kept[number] = job end
+  Store.use(job)
+  return job
+end
+
+-- The table of a running job as an earlier call has written it, if that is what the store has.
+function Store.still_running(id, text)
+  local job = Store.running[id]
+  if not job then return nil end
+  Store.running[id], Store.runs = nil, Store.runs - 1
+  Store.use(job)
+  if job.record ~= text then
+    job.state = false
+    return nil
+  end
+  job.was, job.was_worker, job.was_cancel = 'running', job.worker, job.cancel
   return job
 end
 
@@ -66,6 +105,8 @@ function Store.flags_of(number)
 end
 
 function Store.unfold(id, text)
+  local known = Store.still_running(id, text)
+  if known then return known end
   local state, outcome, number, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, ended_at,
     expires_at, need, worker, offered_by, waiting_on, holds, error, progress, result = struct.unpack(Store.LAYOUT, text)
   local job, flags = Store.table_for(id, Store.need(need)), Store.flags[number] or Store.flags_of(number)
@@ -110,6 +151,7 @@ end
 
 -- Read jobs that are about to be asked for, all at once.
 function Store.load(ids)
+  if #ids == 0 then return end
   local missing, keys, start, jobs, count = {}, {}, base .. 'job:', Store.jobs, 0
   for i = 1, #ids do
     local id = ids[i]
@@ -132,11 +174,14 @@ end
 
 -- The jobs of a line's members, which are their ranks.
 function Store.ranked(members)
-  local jobs, ids = {}, {}
-  for i, member in ipairs(members) do ids[i] = sub(member, 31) end
-  Store.load(ids)
-  for i, id in ipairs(ids) do
-    local job = Store.jobs[id]
+  local jobs, ids, loaded = {}, {}, true
+  for i = 1, #members do
+    local id = sub(members[i], 31)
+    ids[i], loaded = id, loaded and Store.jobs[id]
+  end
+  if not loaded then Store.load(ids) end
+  for i = 1, #ids do
+    local job = Store.jobs[ids[i]]
     job.rank, jobs[i] = members[i], job
   end
   return jobs
@@ -157,8 +202,13 @@ function Store.rank(job)
   return rank
 end
 
+-- The arrival as text; it stands in the rank.
+function Store.arrival(job)
+  return job.rank and sub(job.rank, 19, 30) or format('%012d', job.seq)
+end
+
 function Store.by_arrival(job)
-  return format('%012d', job.seq) .. job.id
+  return Store.arrival(job) .. job.id
 end
 
 function Store.rival(tenant, unique)
@@ -263,33 +313,38 @@ end
 
 -- Members to put into sorted sets and to take out of them, by the set's name.
 function Write.put(name, score, member)
-  local list = Write.puts[name]
-  if not list then
-    list = {}
-    Write.puts[name] = list
-  end
+  local list = Write.of(Write.puts, name)
   local size = #list
   list[size + 1], list[size + 2] = score, member
 end
 
 function Write.take(name, member)
-  local list = Write.takes[name]
-  if not list then
-    list = {}
-    Write.takes[name] = list
-  end
+  local list = Write.of(Write.takes, name)
   list[#list + 1] = member
+end
+
+Write.runs, Write.workers = {}, 0
+
+-- The name of the set of what a worker runs; there are few workers, and these names are asked for all the time.
+function Write.runs_of(worker)
+  local name = Write.runs[worker]
+  if not name then
+    name = 'run:' .. worker
+    if Write.workers > 1000 then Write.runs, Write.workers = {}, 0 end
+    Write.runs[worker], Write.workers = name, Write.workers + 1
+  end
+  return name
 end
 
 function Write.run(job, was, state)
   local worker, running = job.was_worker, state == 'running'
   if was == 'running' and not (running and worker == job.worker) then
-    Write.take('run:' .. worker, job.id)
+    Write.take(Write.runs_of(worker), job.id)
     if job.was_cancel then Write.take('stop:' .. worker, job.id) end
     was = false
   end
   if running then
-    if was ~= 'running' then Write.put('run:' .. job.worker, format('%d', job.seq), job.id) end
+    if was ~= 'running' then Write.put(Write.runs_of(job.worker), Store.arrival(job), job.id) end
     if job.cancel and not (was and job.was_cancel) then Write.put('stop:' .. job.worker, '0', job.id) end
   end
 end
@@ -298,8 +353,9 @@ end
 function Write.indexes(job)
   local was, state, queue = job.was, not Store.gone[job] and job.state, job.need.queue
   if was ~= state then
-    if was then Write.count(was, queue, -1) end
-    if state then Write.count(state, queue, 1) end
+    local counts = Write.of(Write.by_count, queue)
+    if was then counts[was] = (counts[was] or 0) - 1 end
+    if state then counts[state] = (counts[state] or 0) + 1 end
   end
   if was == 'running' or state == 'running' then Write.run(job, was, state) end
   if state == 'scheduled' then
@@ -331,15 +387,15 @@ function Write.jobs()
       if job.spec then
         records[size + 1], records[size + 2] = base .. 'spec:' .. id, job.spec
         size = size + 2
-        Write.put('jobs', format('%d', job.seq), id)
+        Write.put('jobs', Store.arrival(job), id)
       end
       if Store.forgotten[id] then call('DEL', base .. 'past:' .. id) end
       if Store.news[id] then call('APPEND', base .. 'past:' .. id, Store.news[id]) end
     end
     Write.indexes(job)
   end
-  for first = 1, #gone, 3000 do call('DEL', unpack(gone, first, math.min(first + 2999, #gone))) end
-  for first = 1, size, 2000 do call('MSET', unpack(records, first, math.min(first + 1999, size))) end
+  Write.many('DEL', nil, gone)
+  Write.many('MSET', nil, records)
   for name, members in pairs(Write.takes) do Write.many('ZREM', base .. name, members) end
   for name, members in pairs(Write.puts) do Write.many('ZADD', base .. name, members) end
 end

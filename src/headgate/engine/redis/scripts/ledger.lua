@@ -1,13 +1,22 @@
 -- The ledger: who holds which key, who waits on it, who was offered it, what was spent of it. Part of every script.
 -- What admission.py calls Ledger, with the same names.
 
--- What this step knows of a key: how many hold it, as stored and now, and whose records change.
+-- What this step knows of a key: how many hold it, as stored and now, whose records change, which queues have waiters
+-- on it as stored, its lines by queue. Kept like the tables of lines.
 function Ledger.at(ident)
-  local key = Ledger.keys[ident]
+  local key = Ledger.shelf[ident]
   if not key then
-    key = {ident = ident, held = false, stored = false, holders = false}
-    Ledger.keys[ident] = key
+    key = {
+      ident = ident, name = base .. 'held:' .. ident, turn = 0, lines = {}, held = false, stored = false,
+      holders = false, queues = false, offers = false, promised = false,
+    }
+    Ledger.shelf[ident], Step.shelf.known = key, Step.shelf.known + 1
+  elseif key.turn == turn then
+    return key
   end
+  key.turn, key.held, key.stored, key.holders, key.queues = turn, false, false, false, false
+  key.offers, key.promised = false, false
+  Ledger.keys[#Ledger.keys + 1] = key
   return key
 end
 
@@ -40,7 +49,7 @@ end
 function Ledger.held(ident)
   local key = Ledger.at(ident)
   if not key.held then
-    key.held = call('HLEN', base .. 'held:' .. ident)
+    key.held = call('HLEN', key.name)
     key.stored = key.held
   end
   return key.held
@@ -62,30 +71,29 @@ function Ledger.meter(ident)
 end
 
 -- Units promised to ready jobs, by queue and key: a sum, since tokens have no records to be counted. It moves wherever
--- a job's own `offered_by` changes, and nowhere else.
-function Ledger.offers(queue)
-  local offers = Ledger.offers_of[queue]
-  if not offers then
-    offers = {now = {}, stored = {}}
-    Ledger.offers_of[queue] = offers
-  end
-  return offers
+-- a job's own `offered_by` changes, and nowhere else. `Ledger.none_ready`: this step has seen that there are no ready
+-- jobs, so that nothing is promised.
+function Ledger.offered(ident, queue)
+  local key = Ledger.at(ident)
+  local units = key.offers and key.offers[queue]
+  if units then return units end
+  if Ledger.none_ready then return 0 end
+  return Ledger.know_offers(key, queue, call('HGET', base .. 'offers', Text.join(queue, ident)))
 end
 
-function Ledger.offered(ident, queue)
-  local offers = Ledger.offers(queue)
-  local units = offers.now[ident]
-  if not units then
-    units = tonumber(call('HGET', base .. 'offers', Text.join(queue, ident))) or 0
-    offers.now[ident], offers.stored[ident] = units, units
-  end
+function Ledger.know_offers(key, queue, text)
+  local units = tonumber(text or 0)
+  key.offers, key.promised = key.offers or {}, key.promised or {}
+  key.offers[queue], key.promised[queue] = units, units
   return units
 end
 
 function Ledger.promise(job, by)
   local ident, queue = job.offered_by, job.need.queue
   local units = Ledger.offered(ident, queue) + by * job.units
-  Ledger.offers_of[queue].now[ident] = units
+  local key = Ledger.at(ident)
+  key.offers, key.promised = key.offers or {}, key.promised or {}
+  key.offers[queue] = units
 end
 
 function Ledger.has_waiters(ident, queue)
@@ -96,49 +104,76 @@ end
 function Ledger.read_queues(idents)
   local missing = {}
   for _, ident in ipairs(idents) do
-    if not Ledger.queues_of[ident] then missing[#missing + 1] = ident end
+    if not Ledger.at(ident).queues then missing[#missing + 1] = ident end
   end
   for first = 1, #missing, 1000 do
     local found = call('HMGET', base .. 'waitqs', unpack(missing, first, math.min(first + 999, #missing)))
-    for i, text in ipairs(found) do Ledger.queues_of[missing[first + i - 1]] = text and parse(text) or {} end
+    for i, text in ipairs(found) do Ledger.at(missing[first + i - 1]).queues = Ledger.queues_in(text) end
   end
 end
 
+-- Most keys are waited on in the same queue: lists that were read are remembered by their text. Nobody changes them.
+function Ledger.queues_in(text)
+  if not text then return Lines.NONE end
+  local queues = Step.shelf.queues[text]
+  if not queues then
+    queues = parse(text)
+    Step.shelf.queues[text], Step.shelf.known = queues, Step.shelf.known + 1
+  end
+  return queues
+end
+
 function Ledger.stored_queues(ident)
-  if not Ledger.queues_of[ident] then Ledger.read_queues({ident}) end
-  return Ledger.queues_of[ident]
+  local key = Ledger.at(ident)
+  if not key.queues then Ledger.read_queues({ident}) end
+  return key.queues
 end
 
 -- The queues with waiters on a key: those stored, and those that this step parked jobs in.
 function Ledger.queues_waiting(ident)
-  local found, here = {}, Lines.waits[ident]
-  for _, queue in ipairs(Ledger.stored_queues(ident)) do
-    local line = here and here[queue]
-    if not line or (line.more == 0 and line.less == 0) or Lines.size(line) > 0 then found[#found + 1] = queue end
+  local stored, here, moved = Ledger.stored_queues(ident), Ledger.at(ident).lines, false
+  for _, line in pairs(here) do
+    moved = moved or (line.turn == turn and (line.more > 0 or line.less > 0))
   end
-  for queue, line in pairs(here or {}) do
-    if line.more > 0 and Lines.size(line) > 0 and line.stored == 0 then found[#found + 1] = queue end
+  if not moved then return stored end
+  local found = {}
+  for _, queue in ipairs(stored) do
+    local line = here[queue]
+    if not line or line.turn ~= turn or (line.more == 0 and line.less == 0) or Lines.size(line) > 0 then
+      found[#found + 1] = queue
+    end
+  end
+  for queue, line in pairs(here) do
+    if line.turn == turn and line.more > 0 and Lines.size(line) > 0 and line.stored == 0 then
+      found[#found + 1] = queue
+    end
   end
   return found
 end
 
-function Ledger.waiters(ident, queue, most)
-  return Store.ranked(Lines.first(Lines.waiting(ident, queue), most))
+-- The job of a line's member, which is its rank.
+function Ledger.waiter(member)
+  local job = Store.job(sub(member, 31))
+  job.rank = member
+  return job
 end
 
 -- These keys are about to be offered: read what is promised of them and their first waiters, all at once. Answers the
 -- queues that wait on each, and the ids of those waiters.
 function Ledger.expect(idents)
-  local queues, ids = {}, {}
+  local queues, ids, count = {}, {}, 0
   Ledger.read_queues(idents)
-  for i, ident in ipairs(idents) do queues[i] = Ledger.queues_waiting(ident) end
-  Ledger.read_offers(idents, queues)
+  for i = 1, #idents do queues[i] = Ledger.queues_waiting(idents[i]) end
+  if not Ledger.none_ready then Ledger.read_offers(idents, queues) end
   for i, ident in ipairs(idents) do
     for _, queue in ipairs(queues[i]) do
       local room = Admission.room(ident, queue)
       if room > 0 then
-        local members = Lines.first(Lines.waiting(ident, queue), room)
-        for place = 1, #members do ids[#ids + 1] = sub(members[place], 31) end
+        local members = Lines.first(Lines.waiting(ident, queue), math.min(room, Admission.OFFER_MOST))
+        for place = 1, #members do
+          count = count + 1
+          ids[count] = sub(members[place], 31)
+        end
       end
     end
   end
@@ -147,20 +182,19 @@ function Ledger.expect(idents)
 end
 
 function Ledger.read_offers(idents, queues)
-  local fields, places = {}, {}
+  local fields, keys, names = {}, {}, {}
   for i, ident in ipairs(idents) do
+    local key = Ledger.at(ident)
     for _, queue in ipairs(queues[i]) do
-      local offers = Ledger.offers(queue)
-      if not offers.now[ident] then
-        fields[#fields + 1], places[#places + 1] = Text.join(queue, ident), {offers, ident}
+      if not (key.offers and key.offers[queue]) then
+        local place = #fields + 1
+        fields[place], keys[place], names[place] = Text.join(queue, ident), key, queue
       end
     end
   end
   if #fields < 2 or #fields > 2000 then return end
   for i, units in ipairs(call('HMGET', base .. 'offers', unpack(fields))) do
-    local offers, ident = places[i][1], places[i][2]
-    offers.now[ident] = tonumber(units) or 0
-    offers.stored[ident] = offers.now[ident]
+    Ledger.know_offers(keys[i], names[i], units)
   end
 end
 
@@ -198,11 +232,11 @@ function Ledger.let_go(ident, job)
   Ledger.hold(key, job, false)
 end
 
--- Delete a job's holder records except those of `keep` (a set, or nil); returns the keys that were let go.
+-- Delete a job's holder records except those of `keep`, a set; returns the keys that were let go.
 function Ledger.drop_except(job, keep)
   local gone = {}
-  for ident in pairs(job.holds or {}) do
-    if not (keep and keep[ident]) then gone[#gone + 1] = ident end
+  for ident in pairs(job.holds or gone) do
+    if not keep[ident] then gone[#gone + 1] = ident end
   end
   for _, ident in ipairs(gone) do Ledger.let_go(ident, job) end
   return gone
@@ -254,23 +288,25 @@ end
 -- Holders and promises that have changed; and which keys are held, by name: for lists of limits, and for floating
 -- limits in use.
 function Ledger.write()
-  for ident, key in pairs(Ledger.keys) do
+  for _, key in ipairs(Ledger.keys) do
     if key.holders then Ledger.write_holders(key) end
+    if key.offers then Ledger.write_offers(key) end
     if key.stored and (key.held > 0) ~= (key.stored > 0) then
-      Write.score('helds', Book.by_name(ident), key.held > 0 and 0)
+      Write.score('helds', Book.by_name(key.ident), key.held > 0 and 0)
     end
   end
-  for queue, offers in pairs(Ledger.offers_of) do
-    for ident, units in pairs(offers.now) do
-      if units ~= offers.stored[ident] then
-        Write.field('offers', Text.join(queue, ident), units ~= 0 and format('%d', units))
-      end
+end
+
+function Ledger.write_offers(key)
+  for queue, units in pairs(key.offers) do
+    if units ~= (key.promised[queue] or 0) then
+      Write.field('offers', Text.join(queue, key.ident), units ~= 0 and format('%d', units))
     end
   end
 end
 
 function Ledger.write_holders(key)
-  local name, gone, added = base .. 'held:' .. key.ident, nil, nil
+  local gone, added
   for id, value in pairs(key.holders) do
     if value then
       added = added or {}
@@ -280,6 +316,6 @@ function Ledger.write_holders(key)
       gone[#gone + 1] = id
     end
   end
-  if gone then Write.many('HDEL', name, gone) end
-  if added then Write.many('HSET', name, added) end
+  if gone then Write.many('HDEL', key.name, gone) end
+  if added then Write.many('HSET', key.name, added) end
 end

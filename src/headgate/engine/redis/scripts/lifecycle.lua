@@ -5,6 +5,8 @@
 
 Lifecycle.LOST = "the worker's lease lapsed while it ran this job"
 
+Lifecycle.KEEP = {succeeded = 'keep_succeeded', failed = 'keep_failed', cancelled = 'keep_cancelled'}
+
 -- Microseconds until the next attempt, without jitter: retry is {attempts, delay, backoff, max_delay, jitter}, kept as
 -- JSON since hardly any step reads it.
 function Lifecycle.wait(retry, tries)
@@ -35,5 +37,5 @@ function Lifecycle.lose(job)
 end
 
 function Lifecycle.expires_at(job, state)
-  return now + (job.need.retention or settings['keep_' .. state])
+  return now + (job.need.retention or settings[Lifecycle.KEEP[state]])
 end

@@ -1,14 +1,21 @@
 -- Lines: sorted sets of score 0, read in the order of their members. Part of every script.
 --
--- What a step puts into a line or takes out of it is kept beside it and looked through until the step is written.
+-- What a step puts into a line or takes out of it is kept beside it and looked through until the step is written. Where
+-- functions are kept, so are the tables of lines: `turn` says whether what stands in one is of this step.
 
 Lines.NONE = {}
 
 function Lines.make(kind, key, queue, other)
-  local line = {
-    kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE, more = 0,
-    less = 0, stored = false, head = false, asked = 0, front = Lines.NONE, plain = false,
-  }
+  return Lines.renew({
+    turn = 0, kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE,
+    more = 0, less = 0, stored = false, head = false, asked = 0, front = Lines.NONE, seen = 0, plain = false,
+  })
+end
+
+-- Nothing is known of the line in this step.
+function Lines.renew(line)
+  line.turn, line.added, line.gone, line.more, line.less = turn, Lines.NONE, Lines.NONE, 0, 0
+  line.stored, line.head, line.asked, line.front, line.seen, line.plain = false, false, 0, Lines.NONE, 0, false
   Lines.all[#Lines.all + 1] = line
   return line
 end
@@ -16,7 +23,13 @@ end
 function Lines.ready(queue)
   local line = Lines.readies[queue]
   if not line then
-    line = Lines.make('ready', 'ready:' .. queue, queue)
+    line = Step.shelf.readies[queue]
+    if line then
+      Lines.renew(line)
+    else
+      line = Lines.make('ready', 'ready:' .. queue, queue)
+      Step.shelf.readies[queue], Step.shelf.known = line, Step.shelf.known + 1
+    end
     Lines.readies[queue] = line
   end
   return line
@@ -33,15 +46,13 @@ function Lines.aside(queue, task)
 end
 
 function Lines.waiting(ident, queue)
-  local lines = Lines.waits[ident]
-  if not lines then
-    lines = {}
-    Lines.waits[ident] = lines
-  end
+  local lines = Ledger.at(ident).lines
   local line = lines[queue]
   if not line then
     line = Lines.make('wait', 'wait:' .. Text.join(queue, ident), queue, ident)
-    lines[queue] = line
+    lines[queue], Step.shelf.known = line, Step.shelf.known + 1
+  elseif line.turn ~= turn then
+    Lines.renew(line)
   end
   return line
 end
@@ -76,11 +87,11 @@ end
 function Lines.first(line, most)
   if most < 1 then return {} end
   if line.head and line.asked == most then return line.head end
-  local stored = line.stored == 0 and {} or call('ZRANGE', line.key, '0', format('%d', most + line.less))
+  local stored = line.stored == 0 and {} or call('ZRANGE', line.key, '0', Text.number(most + line.less))
   if #stored == 0 then line.stored = 0 end
-  line.front = stored
+  line.front, line.seen = stored, #stored
   local found = stored
-  if line.less > 0 or line.more > 0 or #stored > most then
+  if line.less > 0 or line.more > 0 then
     found = {}
     for _, member in ipairs(stored) do
       if not line.gone[member] then found[#found + 1] = member end
@@ -89,8 +100,8 @@ function Lines.first(line, most)
       for member in pairs(line.added) do found[#found + 1] = member end
       table.sort(found)
     end
-    for extra = #found, most + 1, -1 do found[extra] = nil end
   end
+  for extra = #found, most + 1, -1 do found[extra] = nil end
   line.head, line.asked = found, most
   return found
 end
@@ -106,6 +117,10 @@ end
 
 function Lines.take_off(line)
   local front = Lines.front(line)
+  if front == 1 and line.less == 1 then
+    call('ZREMRANGEBYRANK', line.key, '0', '0')
+    return
+  end
   if front < line.less then
     local known, gone = {}, {}
     for place = 1, front do known[line.front[place]] = true end
@@ -130,7 +145,7 @@ function Lines.write()
   for _, line in ipairs(Lines.all) do
     if line.plain then Write.many('ZADD', line.key, line.plain) end
     if line.more > 0 or line.less > 0 then
-      local stays = line.kind == 'ready' or #line.front > line.less
+      local stays = line.kind == 'ready' or line.seen > line.less
       local size = not stays and Lines.size(line)
       if line.less > 0 then Lines.take_off(line) end
       if line.more > 0 then Lines.put_in(line) end
@@ -151,7 +166,7 @@ function Lines.index(line, exists)
     if queue ~= line.queue then queues[#queues + 1] = queue end
   end
   if exists then queues[#queues + 1] = line.queue end
-  Ledger.queues_of[ident] = queues
+  Ledger.at(ident).queues = queues
   Write.field('waitqs', ident, #queues > 0 and pack(queues))
   Write.score('waited', Book.by_name(ident), #queues > 0 and 0)
 end

@@ -127,8 +127,8 @@ function Moves.rules_changed(name)
   Book.changed()
   Moves.adopt(name)
   for _, ident in ipairs(Book.of_name('waited', name)) do Admission.touch(ident) end
-  for ident in pairs(Lines.waits) do
-    if Book.key(ident).name == name then Admission.touch(ident) end
+  for _, key in ipairs(Ledger.keys) do
+    if next(key.lines) ~= nil and Book.key(key.ident).name == name then Admission.touch(key.ident) end
   end
 end
 

@@ -6,31 +6,48 @@ function Step.emptied(kept)
   return {}
 end
 
+Step.turns, Step.shelves, Step.shelved = 0, {}, 0
+
+-- Tables of the keys and lines of a partition, to be used again. What stands in them is of the step that they name.
+function Step.open_shelf()
+  local shelf = Step.shelf
+  if shelf and shelf.known > 1000 or Step.shelved > 64 then Step.shelves, Step.shelved = {}, 0 end
+  shelf = Step.shelves[base]
+  if not shelf then
+    shelf = {known = 0, keys = {}, readies = {}, queues = {}}
+    Step.shelves[base], Step.shelved = shelf, Step.shelved + 1
+  end
+  Step.shelf, Ledger.shelf = shelf, shelf.keys
+end
+
 -- Forget what an earlier call left in these tables.
 function Step.reset(keys, given)
   call, arguments, format, sub = redis.call, given, string.format, string.sub
-  pack, parse, parse_some = cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
+  pack, parse = cmsgpack.pack, cmsgpack.unpack
   base = sub(keys[1], 1, -5)
   if Step.header_text ~= given[1] then Step.header_text, Step.header = given[1], parse(given[1]) end
   header = Step.header
   settings, now = header.settings, header.now
   local empty = Step.emptied
-  Lines.all, Lines.readies, Lines.asides, Lines.waits =
-    empty(Lines.all), empty(Lines.readies), empty(Lines.asides), empty(Lines.waits)
+  turn = Step.turns + 1
+  Step.turns = turn
+  Step.open_shelf()
+  Store.put_away()
+  Lines.all, Lines.readies, Lines.asides = empty(Lines.all), empty(Lines.readies), empty(Lines.asides)
   Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes =
     empty(Write.by_score), empty(Write.by_field), empty(Write.by_count), empty(Write.puts), empty(Write.takes)
   Write.records = empty(Write.records)
   Store.jobs, Store.dirty, Store.unique, Store.readied =
     empty(Store.jobs), empty(Store.dirty), empty(Store.unique), empty(Store.readied)
   Store.gone, Store.news, Store.forgotten = empty(Store.gone), empty(Store.news), empty(Store.forgotten)
-  Store.tables, Store.seq, Store.ended, Store.call_workers, Store.dropped = 0, nil, false, false, nil
+  Store.seq, Store.ended, Store.call_workers, Store.dropped = nil, false, false, nil
   Window.spent, Book.staged = empty(Window.spent), empty(Book.staged)
-  Ledger.keys, Ledger.offers_of, Ledger.queues_of = empty(Ledger.keys), empty(Ledger.offers_of), empty(Ledger.queues_of)
-  Ledger.meters, Ledger.started, Ledger.claimer = empty(Ledger.meters), empty(Ledger.started), nil
+  Ledger.keys, Ledger.meters, Ledger.started = empty(Ledger.keys), empty(Ledger.meters), empty(Ledger.started)
+  Ledger.claimer, Ledger.none_ready = nil, false
   Step.first_lease = nil
   Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen =
     empty(Admission.touched), empty(Admission.touches), empty(Admission.unknown), empty(Admission.unknown_seen)
-  Step.finished = false
+  Step.finished, Step.written = false, false
   if Store.needs_known > 2000 then Store.needs, Store.needs_known = {}, 0 end
   if Text.heads_known > 2000 then Text.heads, Text.heads_known = {}, 0 end
   if Book.keys_known > 2000 then Book.keys, Book.keys_known = {}, 0 end
@@ -87,6 +104,7 @@ function Step.finish()
   Store.write()
   Book.write()
   Window.write()
+  Step.written = true
   if Store.call_workers then
     call('PUBLISH', base .. 'work', '')
   elseif next(Store.readied) ~= nil then

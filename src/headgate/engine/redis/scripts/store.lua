@@ -17,7 +17,7 @@
 -- last call. Elsewhere it is made anew for each call, and whatever a function uses from outside of it costs a little
 -- each time: hence few names at this level, and tables of functions under them.
 
-local call, pack, parse, parse_some, format, sub, base, header, settings, now, now_text, arguments
+local call, pack, parse, format, sub, base, header, settings, now, now_text, arguments, turn
 local Text, Lines, Write = {heads = {}, heads_known = 0}, {}, {}
 local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}, needs = {}, needs_known = 0}
 local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
@@ -25,6 +25,18 @@ local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.
 function Text.whole(number)
   return format('%d', number)
+end
+
+Text.numbers = {}
+
+-- A number as text; small ones are asked for all the time.
+function Text.number(number)
+  local text = Text.numbers[number]
+  if not text then
+    text = format('%d', number)
+    if number < 100 then Text.numbers[number] = text end
+  end
+  return text
 end
 
 -- Two texts as one from which both can be told, whatever characters they contain.
@@ -57,35 +69,32 @@ end
 
 -- ── what is only written ──────────────────────────────────────────────────────────────────────────────────────────
 
+-- What is kept under a name, made when it is first asked for.
+function Write.of(tables, name)
+  local found = tables[name]
+  if not found then
+    found = {}
+    tables[name] = found
+  end
+  return found
+end
+
 -- A member of a sorted set by time; false takes it out.
 function Write.score(name, member, score)
-  local members = Write.by_score[name]
-  if not members then
-    members = {}
-    Write.by_score[name] = members
-  end
-  members[member] = score or false
+  Write.of(Write.by_score, name)[member] = score or false
 end
 
 -- A field of a hash; false deletes it.
 function Write.field(name, field, value)
-  local fields = Write.by_field[name]
-  if not fields then
-    fields = {}
-    Write.by_field[name] = fields
-  end
-  fields[field] = value == nil and false or value
+  Write.of(Write.by_field, name)[field] = value == nil and false or value
 end
 
--- One command with as many members as Lua's stack takes at once.
+-- One command with as many arguments as Lua's stack takes at once, behind the key if there is one for all of them.
 function Write.many(verb, key, list)
-  local size = #list
-  if size == 0 then return end
-  if size <= 2000 then
-    call(verb, key, unpack(list))
-    return
+  for first = 1, #list, 2000 do
+    local last = math.min(first + 1999, #list)
+    if key then call(verb, key, unpack(list, first, last)) else call(verb, unpack(list, first, last)) end
   end
-  for first = 1, size, 2000 do call(verb, key, unpack(list, first, math.min(first + 1999, size))) end
 end
 
 function Write.scores(name, members)
@@ -110,19 +119,16 @@ function Write.fields(name, fields)
   Write.many('HSET', base .. name, added)
 end
 
+-- So many jobs of a queue have come into a state.
 function Write.count(state, queue, by)
-  local counts = Write.by_count[state]
-  if not counts then
-    counts = {}
-    Write.by_count[state] = counts
-  end
-  counts[queue] = (counts[queue] or 0) + by
+  local counts = Write.of(Write.by_count, queue)
+  counts[state] = (counts[state] or 0) + by
 end
 
 -- Also which queues have ready jobs, set aside or not.
 function Write.counts()
-  for state, counts in pairs(Write.by_count) do
-    for queue, by in pairs(counts) do
+  for queue, counts in pairs(Write.by_count) do
+    for state, by in pairs(counts) do
       if by ~= 0 then
         local field = state .. ':' .. queue
         local number = call('HINCRBY', base .. 'counts', field, format('%d', by))
