@@ -7,10 +7,12 @@
 --                 changes numbers. It comes after the names, for which one may have to wait until a caller's
 --                 transaction ends.
 --   2  workers    the claiming worker FOR KEY SHARE; lapsed, retiring or returning ones FOR UPDATE
---   3  jobs       rows that a verb was asked about, in the order of their ids, waiting if need be; after them
---                 rows that it finds by itself (ready, due, expired) with SKIP LOCKED, which never waits
+--   3  jobs       where jobs are named by whoever steers or imports: their rows in `jobs`, in the order of their ids,
+--                 waiting if need be. Only he may bring an ended job back to life, change how it ended, or delete it.
+--      live       rows that a verb was asked about, in the order of `seq`, waiting if need be; after them rows that it
+--                 finds by itself (ready, due; expired ones in `ended` and `jobs`) with SKIP LOCKED, which never waits
 --   4  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
---   5  jobs again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
+--   5  live again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
 --                 locked is noted in `rechecks`: the next sweep looks at its key again, whatever the other one did.
 --   6  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
 --   7  listeners  one row, last

@@ -1,6 +1,6 @@
 -- The one release (rule 10): let go of all that jobs hold, were promised, or stand in line for. Called before their
 -- states change; returns the keys to offer.   The caller holds the keys' rows.
--- Reads: holders_job, jobs by primary key.
+-- Reads: holders_job, live by primary key.
 CREATE OR REPLACE FUNCTION headgate._give_back(p_seqs bigint[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -11,8 +11,8 @@ BEGIN
     )
     SELECT array_agg(k.key) INTO v_keys FROM (
         SELECT g.key FROM gone g
-        UNION SELECT j.offered_by FROM headgate.jobs j WHERE j.seq = ANY (p_seqs) AND j.offered_by IS NOT NULL
-        UNION SELECT j.waiting_on FROM headgate.jobs j WHERE j.seq = ANY (p_seqs) AND j.waiting_on LIKE 'r%'
+        UNION SELECT j.offered_by FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.offered_by IS NOT NULL
+        UNION SELECT j.waiting_on FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.waiting_on LIKE 'r%'
     ) AS k;
     RETURN coalesce(v_keys, '{}');
 END $$;
@@ -24,7 +24,7 @@ END $$;
 --          serves, and who is next needs this key alone and is of a task that the worker knows. Then `seqs` are to be
 --          started now, in order, each by its key of `keys`: the walker would admit them, since their only key has
 --          room. Else nothing but the giving back is done, and the room of p_keys is still to be offered.
--- Locks: waiters (5), SKIP LOCKED.   Reads: holders, limits, overrides_name, jobs_waiting, jobs_offered.
+-- Locks: waiters (5), SKIP LOCKED.   Reads: holders, limits, overrides_name, live_waiting, live_offered.
 CREATE OR REPLACE FUNCTION headgate._pass_on(p_seqs bigint[], p_keys text[], p_known text[], p_queues text[],
     p_most integer,
                                              OUT seqs bigint[], OUT keys text[], OUT simple boolean)
@@ -40,7 +40,7 @@ BEGIN
         SELECT k.key, w.seq,
                k.room IS NOT NULL AND (w.seq IS NULL OR w.use_keys = ARRAY[k.key] AND w.task = ANY (p_known)
                    AND (p_queues IS NULL OR p_queues = ARRAY[w.queue]) AND w.queue = (
-                       SELECT max(j.queue) FROM headgate.jobs j WHERE j.state = 'waiting'
+                       SELECT max(j.queue) FROM headgate.live j WHERE j.state = 'waiting'
                            AND j.waiting_on = k.key)) AS simple,
                count(w.seq) OVER (PARTITION BY k.key) < k.room AS short
         FROM (
@@ -52,7 +52,7 @@ BEGIN
             FROM unnest(p_keys) AS u (key) GROUP BY u.key ORDER BY u.key
         ) AS k
         LEFT JOIN LATERAL (
-            SELECT j.seq, j.priority, j.due, j.queue, j.task, j.use_keys FROM headgate.jobs j
+            SELECT j.seq, j.priority, j.due, j.queue, j.task, j.use_keys FROM headgate.live j
             WHERE j.state = 'waiting' AND j.waiting_on = k.key
             ORDER BY j.queue, j.priority, j.due, j.seq
             LIMIT coalesce(k.room, 0)
@@ -60,7 +60,7 @@ BEGIN
         ) AS w ON true
         ORDER BY w.priority, w.due, w.seq
     ) AS f
-    WHERE NOT EXISTS (SELECT 1 FROM headgate.jobs o WHERE o.offered_by IS NOT NULL)
+    WHERE NOT EXISTS (SELECT 1 FROM headgate.live o WHERE o.offered_by IS NOT NULL)
       AND NOT EXISTS (SELECT 1 FROM headgate.paused);
     seqs := coalesce(seqs, '{}');
     IF simple AND v_short THEN
@@ -70,7 +70,7 @@ BEGIN
         WHERE (SELECT l.max FROM headgate.limits l WHERE l.name = split_part(headgate._text(u.key), '=', 1))
               > (SELECT count(*) FROM headgate.holders h WHERE h.key = u.key) + cardinality(array_positions(keys,
                   u.key))
-          AND EXISTS (SELECT 1 FROM headgate.jobs j
+          AND EXISTS (SELECT 1 FROM headgate.live j
                       WHERE j.state = 'waiting' AND j.waiting_on = u.key AND j.seq <> ALL (_pass_on.seqs));
     END IF;
 END $$;

@@ -7,7 +7,7 @@
 -- Answers `leased` false, having done nothing, when the lease has lapsed. `refused` are positions in p_jobs.
 -- Locks: rules (1), the worker KEY SHARE (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys
 -- (6).
--- Reads: jobs_id, jobs_ready, jobs_waiting, jobs_offered, jobs_running.
+-- Reads: jobs_id, live by primary key, live_ready, live_fresh, live_aside, live_waiting, live_offered, live_cancelling.
 CREATE OR REPLACE FUNCTION headgate.exchange(
     p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[], p_texts text[], p_times bigint[],
     p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text,
@@ -179,14 +179,13 @@ BEGIN
         END IF;
         IF v_found > 0 AND cardinality(v_round) > 0 THEN
             WITH begun AS (
-                UPDATE headgate.jobs j
+                UPDATE headgate.live j
                 SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1, started_at = at,
-                    ended_at = NULL, outcome = NULL, error = NULL, result = NULL, waiting_on = NULL, offered_by = NULL,
-                    units = 0, set_aside = false, fresh = false
-                FROM unnest(v_round) WITH ORDINALITY AS r (seq, n) WHERE j.seq = r.seq
-                RETURNING r.n, j.id, j.attempt, j.task, j.queue, j.args, j.tenant, j.priority, j.tries, j.retry,
-                    j.timeout,
-                          j.metadata, j.enqueued_at, j.progress
+                    error = NULL, waiting_on = NULL, offered_by = NULL, units = 0, set_aside = false, fresh = false
+                FROM unnest(v_round) WITH ORDINALITY AS r (seq, n) JOIN headgate.jobs o ON o.seq = r.seq
+                WHERE j.seq = r.seq
+                RETURNING r.n, o.id, j.attempt, o.task, o.queue, o.args, o.tenant, o.priority, j.tries, o.retry,
+                          o.timeout, o.metadata, o.enqueued_at, j.progress
             )
             SELECT array_agg(x.id) AS ids, array_agg(x.attempt) AS numbers, array_agg(x.task) AS tasks,
                    array_agg(x.queue) AS queues, array_agg(x.args) AS args, array_agg(x.tenant) AS tenants,
@@ -235,14 +234,14 @@ BEGIN
 END $$;
 
 -- The keys of those who will probably be offered what comes back of p_keys, so that they can be locked with them.
--- Reads: jobs_waiting.
+-- Reads: live_waiting.
 CREATE OR REPLACE FUNCTION headgate._next_keys(p_keys text[], p_caps boolean) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (
         SELECT array_agg(DISTINCT x.key) FROM unnest(p_keys) AS k (key)
         CROSS JOIN LATERAL (
-            SELECT u.keys FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, p_caps) AS u
+            SELECT u.keys FROM headgate.live j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, p_caps) AS u
             WHERE j.state = 'waiting' AND j.waiting_on = k.key
             ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 2
         ) AS w, unnest(w.keys) AS x (key)

@@ -1,7 +1,7 @@
 -- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers
 -- ring, reservations and overrides run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
--- Locks: rules (1), lapsed workers (2), lost jobs in order, then due and fresh ones (3), keys (4), waiters (5).
--- Reads: jobs_scheduled, jobs_fresh, jobs_running, jobs_expiry, timers_at, workers_lease, holders_expiry,
+-- Locks: rules (1), lapsed workers (2), lost jobs in order, then due, fresh and old ones (3), keys (4), waiters (5).
+-- Reads: live_scheduled, live_fresh, live_running, ended_expiry, timers_at, workers_lease, holders_expiry,
 -- overrides_until.
 CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
     OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean,
@@ -38,19 +38,20 @@ BEGIN
         FOR UPDATE SKIP LOCKED);
     v_lost := '{}';
     IF cardinality(v_workers) > 0 THEN
-        v_lost := ARRAY(SELECT l.seq FROM (
-            SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
-            ORDER BY j.id LIMIT c_most FOR UPDATE) AS l ORDER BY l.seq);
+        v_lost := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
+                        ORDER BY j.seq LIMIT c_most FOR UPDATE);
     END IF;
-    v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
+    v_due := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'scheduled' AND j.due <= at
                    ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
     v_fresh := '{}';
-    IF (SELECT j.enqueued_at FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 1) <= at - c_fresh THEN
-        v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most
-            FOR UPDATE SKIP LOCKED);
+    IF EXISTS (SELECT 1 FROM headgate.live j WHERE j.fresh AND j.due <= at - c_fresh) THEN
+        -- In the order of their index, as claims read it: what is behind us there costs the next reader nothing.
+        v_fresh := ARRAY(SELECT f.seq FROM (
+            SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT c_most
+            FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
     END IF;
-    v_old := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.expires_at <= at ORDER BY j.expires_at LIMIT c_most
-        FOR UPDATE SKIP LOCKED);
+    v_old := ARRAY(SELECT e.seq FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq WHERE e.expires_at <= at
+        ORDER BY e.expires_at LIMIT c_most FOR UPDATE SKIP LOCKED);
     v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
     v_checks := ARRAY(SELECT c.key FROM headgate.rechecks c LIMIT c_most);
     v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT c_most);
@@ -67,7 +68,7 @@ BEGIN
             array_fill(NULL::bigint, ARRAY[cardinality(v_lost)]), at, p_keep, v_touched);
     END IF;
     DELETE FROM headgate.workers w WHERE w.id = ANY (v_workers)
-        AND NOT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = w.id);
+        AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'running' AND j.worker = w.id);
     v_touched := v_touched || v_timers || v_checks;
     DELETE FROM headgate.rechecks c WHERE c.key = ANY (v_checks);
     WITH gone AS (
@@ -80,6 +81,7 @@ BEGIN
         v_touched := v_touched || v_waited;
     END IF;
     DELETE FROM headgate.attempts a WHERE a.job = ANY (v_old);
+    DELETE FROM headgate.ended e WHERE e.seq = ANY (v_old);
     DELETE FROM headgate.jobs j WHERE j.seq = ANY (v_old);
     offered := headgate._offer(v_touched, at, p_ttl);
     PERFORM headgate._forget(at);
@@ -121,7 +123,7 @@ BEGIN
     DELETE FROM headgate.keys k WHERE k.key IN (
         SELECT f.key FROM headgate.keys f WHERE f.key = ANY (v_slice)
         AND NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.key = f.key)
-        AND NOT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = f.key)
+        AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = f.key)
         FOR UPDATE SKIP LOCKED);
     INSERT INTO headgate.meta AS m (name, value) VALUES ('idle keys', coalesce(v_slice[200], ''))
     ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE m.value <> excluded.value;
@@ -138,11 +140,14 @@ DECLARE
     v_touched text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 10000 FOR UPDATE SKIP LOCKED);
+    v_fresh := ARRAY(SELECT f.seq FROM (
+        SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 10000
+        FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
     IF cardinality(v_fresh) > 0 THEN
         PERFORM headgate._lock_keys(headgate._keys_of(v_fresh));
         v_touched := headgate._arrive(v_fresh, v_now, '{}');
-        SELECT array_agg(j.id), array_agg(j.state) INTO ids, states FROM headgate.jobs j WHERE j.seq = ANY (v_fresh);
+        SELECT array_agg(j.id), array_agg(l.state) INTO ids, states
+        FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.seq = ANY (v_fresh);
         PERFORM headgate._offer(v_touched, v_now, p_ttl);
     END IF;
 END $$;
