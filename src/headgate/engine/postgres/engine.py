@@ -92,6 +92,12 @@ class PostgresEngine(Engine):
         async with self.lanes.connection() as connection:
             return await connection.fetchrow(f"SELECT * FROM {self._name}.{function}({places})", *values)
 
+    async def _rows(self, function: str, *values: Any) -> list[Any]:
+        """All rows of one function."""
+        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+        async with self.lanes.connection() as connection:
+            return await connection.fetch(f"SELECT * FROM {self._name}.{function}({places})", *values)
+
     def _signal(self, *, work: bool = False, ended: bool = False, again: bool = False) -> None:
         """Wake this process's sleepers, and look after others that were busy when the step looked."""
         if work or ended:
@@ -230,7 +236,7 @@ class PostgresEngine(Engine):
         now: int | None = None,
     ) -> Exchanged:
         said = rows.Reports(reports)
-        row = await self._call(
+        *started, row = await self._rows(
             "exchange", put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
             self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._watchers.id,
             self._watchers.sole,
@@ -240,7 +246,7 @@ class PostgresEngine(Engine):
         if row["wake"] or row["ended"] or row["again"]:
             self._signal(work=row["wake"], ended=row["ended"], again=row["again"])
         return Exchanged(
-            attempts=rows.attempts(row),
+            attempts=rows.attempts(started, row["at"]),
             refused=said.refused(row["refused"]),
             cancelling=tuple(got_all(row["cancelling"])),
             next_due=row["next_due"],
@@ -254,9 +260,17 @@ class PostgresEngine(Engine):
             "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id
         )
         self._signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
+        offered, more = await self._look(now) if row["look"] else (0, False)
         return Swept(
-            row["due"], row["lost"], row["offered"], row["expired"], row["more"], row["next_due"], row["at"]
-        )
+            row["due"], row["lost"], row["offered"] + offered, row["expired"], row["more"] or more,
+            row["next_due"], row["at"],
+        )  # fmt: skip
+
+    async def _look(self, now: int | None) -> tuple[int, bool]:
+        """Offer the room of keys that nobody has looked at since somebody came there."""
+        row = await self._call("look", self._now(now), self.settings.reservation_ttl, self._watchers.id)
+        self._signal(work=row["offered"] > 0, again=row["again"])
+        return row["offered"], row["more"]
 
     # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -110,3 +110,19 @@ BEGIN
         UPDATE headgate.holders h SET expires_at = p_now + p_ttl WHERE h.job = ANY (p_seqs);
     END IF;
 END $$;
+
+-- Keys that somebody has to look at, in this very step: they are off the list.   p_most   entries, also of the same key
+-- Locks: rechecks, SKIP LOCKED.
+CREATE OR REPLACE FUNCTION headgate._checks(p_most integer) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_keys text[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM headgate.rechecks c
+        WHERE c.ctid = ANY (ARRAY(SELECT r.ctid FROM headgate.rechecks r LIMIT p_most FOR UPDATE SKIP LOCKED))
+        RETURNING c.key
+    )
+    SELECT array_agg(DISTINCT g.key) INTO v_keys FROM gone g;
+    RETURN coalesce(v_keys, '{}');
+END $$;

@@ -108,7 +108,7 @@ BEGIN
     IF cardinality(park_seq) > 0 THEN
         UPDATE headgate.live j
         SET state = 'waiting', waiting_on = p.key, offered_by = NULL, units = p.units, refusals = 0, set_aside = false,
-            fresh = false
+            fresh = false, unseen = false
         FROM unnest(park_seq, park_key, park_units) AS p (seq, key, units) WHERE j.seq = p.seq;
     END IF;
     IF p_write AND cardinality(ready_seq) > 0 THEN

@@ -152,7 +152,7 @@ BEGIN
     IF cardinality(park_seq) > 0 THEN
         UPDATE headgate.live j
         SET state = 'waiting', waiting_on = w.key, offered_by = NULL, units = w.units, refusals = w.refusals,
-            set_aside = false, fresh = false
+            set_aside = false, fresh = false, unseen = false
         FROM unnest(park_seq, park_key, park_units, park_count) AS w (seq, key, units, refusals) WHERE j.seq = w.seq;
         UPDATE headgate.holders h SET expires_at = NULL WHERE h.job = ANY (park_seq) AND h.expires_at IS NOT NULL;
     END IF;

@@ -100,40 +100,6 @@ BEGIN
     keys := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (seqs));
 END $$;
 
--- The same for successes alone, which are written down in the same statement. What they hold is still to be given back.
--- Locks: live in order (3).   Reads: jobs_id, live by primary key, holders_job. (The || '' keep the planner from
--- live_running: a worker has many rows.)
-CREATE OR REPLACE FUNCTION headgate._succeed(p_worker text, p_jobs text[], p_attempts integer[], p_texts text[],
-    p_now bigint, p_keep bigint[], OUT seqs bigint[], OUT keys text[], OUT refused integer[])
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    v_places bigint[];
-BEGIN
-    WITH done AS (
-        DELETE FROM headgate.live l
-        USING (
-            SELECT j.seq, j.retention, u.attempt, u.said, u.n
-            FROM unnest(p_jobs, p_attempts, p_texts) WITH ORDINALITY AS u (id, attempt, said, n)
-            JOIN headgate.jobs j ON j.id = u.id ORDER BY j.seq
-        ) AS r
-        WHERE l.seq = r.seq AND l.attempt = r.attempt AND l.worker || '' = p_worker AND l.state || '' = 'running'
-        RETURNING l.seq, l.due, l.attempt, l.tries, l.worker, l.started_at, l.cancel_requested, l.progress, r.retention,
-                  r.said, r.n
-    ), written AS (
-        INSERT INTO headgate.ended (seq, state, due, attempt, tries, worker, started_at, ended_at, outcome,
-                                    cancel_requested, result, progress, expires_at)
-        SELECT d.seq, 'succeeded', d.due, d.attempt, d.tries, d.worker, d.started_at, p_now, 'succeeded',
-               d.cancel_requested, d.said, d.progress, p_now + coalesce(d.retention, p_keep[1])
-        FROM done d
-    )
-    SELECT array_agg(d.seq), array_agg(d.n) INTO seqs, v_places FROM done d;
-    keys := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (seqs));
-    IF v_places IS NULL OR cardinality(v_places) < cardinality(p_jobs) THEN
-        refused := ARRAY(SELECT n FROM generate_series(1, cardinality(p_jobs)) AS n
-            WHERE n <> ALL (coalesce(v_places, '{}')));
-    END IF;
-END $$;
-
 -- An unfinished job ends as cancelled.   The caller holds it; what it held or was promised was given back before.
 CREATE OR REPLACE FUNCTION headgate._cancel(p_seq bigint, p_now bigint, p_keep bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$

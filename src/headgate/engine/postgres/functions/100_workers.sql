@@ -110,13 +110,23 @@ END $$;
 -- When a sweep will next have work (retention aside: it can wait for any sweep).   Reads: the first entry of each
 -- index.
 CREATE OR REPLACE FUNCTION headgate._next_due() RETURNS bigint
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN (
-        SELECT least((SELECT min(j.due) FROM headgate.live j WHERE j.state = 'scheduled'),
-                     (SELECT min(t.at) FROM headgate.timers t),
-                     (SELECT min(w.lease_until) FROM headgate.workers w),
-                     (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
-                     (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
-    );
-END $$;
+LANGUAGE sql STABLE AS $$
+    SELECT least((SELECT min(j.due) FROM headgate.live j WHERE j.state = 'scheduled'),
+                 (SELECT min(t.at) FROM headgate.timers t),
+                 (SELECT min(w.lease_until) FROM headgate.workers w),
+                 (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
+                 (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
+$$;
+
+-- Both that a worker wants to know besides: which of its jobs were asked to be cancelled, and when to sweep. In FROM it
+-- melts into the caller's plan.
+CREATE OR REPLACE FUNCTION headgate._asked(p_worker text) RETURNS TABLE (cancelling text[], at bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT (SELECT array_agg(j.id) FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
+            WHERE l.worker = p_worker AND l.cancel_requested),
+           least((SELECT min(j.due) FROM headgate.live j WHERE j.state = 'scheduled'),
+                 (SELECT min(t.at) FROM headgate.timers t),
+                 (SELECT min(w.lease_until) FROM headgate.workers w),
+                 (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
+                 (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
+$$;

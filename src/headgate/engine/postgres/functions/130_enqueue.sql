@@ -89,11 +89,14 @@ BEGIN
             FROM rows r
             ON CONFLICT (id) DO NOTHING RETURNING 1
         ), standing AS (
-            INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, fresh)
+            INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, fresh,
+                                       unseen, waiting_on, units, refusals)
             SELECT r.seq, r.task, r.queue, r.tenant, r.priority, r.due,
-                   CASE WHEN r.due <= v_now THEN 'ready' ELSE 'scheduled' END, r.keys, r.units,
-                   v_each AND r.due <= v_now
-            FROM rows r
+                   CASE WHEN r.due > v_now THEN 'scheduled' WHEN d.lines THEN 'waiting' ELSE 'ready' END,
+                   r.keys, r.units, v_each AND r.due <= v_now AND NOT d.lines, d.lines AND r.due <= v_now,
+                   CASE WHEN d.lines AND r.due <= v_now THEN r.keys[1] END, (d.lines AND r.due <= v_now)::integer,
+                   CASE WHEN d.lines AND r.due <= v_now THEN 0 END
+            FROM rows r CROSS JOIN LATERAL (SELECT v_each AND r.units[1] = 1 AND r.keys[1] LIKE 'c%' AS lines) AS d
         )
         SELECT count(*) INTO v_count FROM stored;
         IF v_count < n THEN
@@ -102,6 +105,10 @@ BEGIN
             problem := 'exists';
             subject := coalesce(headgate._taken(p_ids), p_ids[1]);
             RETURN;
+        END IF;
+        IF v_each THEN  -- also for keys in whose lines nobody stands now: a look that finds nothing is cheap
+            INSERT INTO headgate.rechecks (key) SELECT DISTINCT k.key FROM unnest(p_use_keys) AS k (key)
+            WHERE k.key LIKE 'c%';
         END IF;
         IF v_same THEN
             states := ARRAY[CASE WHEN coalesce(v_at, v_now + v_delay) <= v_now THEN 'ready' ELSE 'scheduled' END];

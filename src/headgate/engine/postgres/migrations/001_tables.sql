@@ -3,15 +3,16 @@
 --   jobs       what was asked for: one row per job, written once, so that a job's way costs none of its width
 --   live       unfinished jobs: `state` and the columns beside it say where each stands. The partial indexes are the
 --              lines: ready, newcomers, set aside, scheduled, waiting on a key, running under a worker. What admission
---              asks of a job stands here, too. `fresh` marks a newcomer: a ready job that enqueue put there without
---              asking its keys; the first claim (or sweep) that meets it does.
+--              asks of a job stands here, too. Enqueue asks no key. A newcomer that needs one slot of one key goes
+--              straight to the line of that key, `unseen`, and the key into `rechecks`; any other one is ready and
+--              `fresh`: the first claim (or sweep) that meets it asks its keys.
 --   ended      how the others ended
 --   attempts   attempts that ended without ending their job; the last one stands in `ended`
 --   keys       lock objects, nothing else: whoever decides on a key locks its row (functions/000_preface.sql)
 --   uniques    always empty: whoever inserts a unique key here holds it until he commits
 --   holders    who holds a slot of which concurrency key. Held = number of rows: there is no counter.
 --   meters     what was spent of a rate key (GCRA); starts: the same for exact sliding windows
---   timers     one per rate key that is waited for          rechecks   keys whose waiters somebody else had locked
+--   timers     one per rate key that is waited for          rechecks   keys that somebody has to look at
 --   limits, overrides, computed   the numbers in force
 --   workers    leases       listeners   processes that want to be notified
 --   paused     queues nobody may claim from          ticks      periodic tasks         meta   the schema's version
@@ -58,6 +59,7 @@ CREATE TABLE headgate.live (
     refusals         integer,
     set_aside        boolean  NOT NULL DEFAULT false,
     fresh            boolean  NOT NULL DEFAULT false,
+    unseen           boolean  NOT NULL DEFAULT false,
     attempt          integer  NOT NULL DEFAULT 0,
     tries            integer  NOT NULL DEFAULT 0,
     worker           text     COLLATE "C",
