@@ -31,7 +31,13 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.postgres import rows
-from headgate.engine.postgres.enqueueing import enqueue_call, enqueue_result
+from headgate.engine.postgres.enqueueing import (
+    enqueue_call,
+    enqueue_result,
+    one_call,
+    one_result,
+    one_values,
+)
 from headgate.engine.postgres.importing import Import, keep
 from headgate.engine.postgres.lanes import Connection, Lanes
 from headgate.engine.postgres.migrate import check_server, migrate, newest, version
@@ -65,6 +71,7 @@ class PostgresEngine(Engine):
         self._options: dict[str, Any] = {} if prepared else {"statement_cache_size": 0}
         self._name = quoted(schema)
         self._keep = keep(self.settings)
+        self._enqueue_one = one_call(schema)
         self._process = 0
         self._begin()
 
@@ -150,6 +157,11 @@ class PostgresEngine(Engine):
     async def _enqueue(
         self, connection: Connection, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
     ) -> list[Enqueued]:
+        if len(jobs) == 1 and not limits and (values := one_values(jobs[0], self._now(now), self._watchers.id)):
+            row = await connection.fetchrow(self._enqueue_one, *values)
+            if (enqueued := one_result(jobs[0], row)) is not None:
+                self._signal(work=True, again=row["again"])
+                return [enqueued]
         statement, values = enqueue_call(
             self.schema, jobs, limits, self.settings, self._now(now), self._watchers.id, notify=None
         )
