@@ -26,9 +26,7 @@ BEGIN
         PERFORM headgate._lock_uniques(array_agg(x.tenant), array_agg(x.unique_key))
         FROM headgate.jobs x WHERE x.id = ANY (p_ids) AND x.unique_key IS NOT NULL;
     END IF;
-    PERFORM headgate._hold_rules();
-    v_seqs := ARRAY(SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR UPDATE);
-    PERFORM 1 FROM headgate.live x WHERE x.seq = ANY (v_seqs) ORDER BY x.seq FOR UPDATE;
+    v_seqs := headgate._hold_jobs(p_ids);
     IF p_verb = 'restart' THEN
         v_keys := headgate._needs_of(v_seqs);
     ELSIF p_verb = 'expedite' THEN
@@ -82,6 +80,43 @@ BEGIN
     END LOOP;
     wake := headgate._offer(v_touched, v_now, p_ttl) > 0 OR wake;
     again := NOT headgate.wake(wake, ended, p_by);
+END $$;
+
+-- Hold the rules (1) and jobs by their ids (3); returns the jobs.
+-- A caller's transaction may hold a job for minutes that it replaces. Whoever changes a number would wait for whoever
+-- waits for such a job and holds the rules, and all others behind him. So nobody holds the rules while he waits for long.
+CREATE OR REPLACE FUNCTION headgate._hold_jobs(p_ids text[]) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_timeout text := current_setting('lock_timeout');
+    v_ruled   boolean;
+    v_seqs    bigint[];
+    v_seq     bigint;
+BEGIN
+    LOOP
+        v_ruled := false;
+        BEGIN
+            PERFORM headgate._hold_rules();
+            v_ruled := true;
+            PERFORM set_config('lock_timeout', '100', true);
+            v_seqs := ARRAY(SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR UPDATE);
+            PERFORM 1 FROM headgate.live x WHERE x.seq = ANY (v_seqs) ORDER BY x.seq FOR UPDATE;
+            PERFORM set_config('lock_timeout', v_timeout, true);
+            RETURN v_seqs;
+        EXCEPTION WHEN lock_not_available THEN
+            IF NOT v_ruled THEN  -- the server's own setting has run out
+                RAISE;
+            END IF;
+        END;  -- all is let go, the rules, too
+        FOREACH v_seq IN ARRAY coalesce(v_seqs, '{}') LOOP
+            BEGIN
+                PERFORM 1 FROM headgate.live x WHERE x.seq = v_seq FOR UPDATE;
+                RAISE EXCEPTION SQLSTATE 'HG004';
+            EXCEPTION WHEN SQLSTATE 'HG004' THEN
+                NULL;  -- it could be had a moment ago
+            END;
+        END LOOP;
+    END LOOP;
 END $$;
 
 -- An ended job is scheduled anew, due now; false if an unfinished one has its unique key, which the caller holds.
