@@ -157,7 +157,11 @@ class PostgresEngine(Engine):
     async def _enqueue(
         self, connection: Connection, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
     ) -> list[Enqueued]:
-        if len(jobs) == 1 and not limits and (values := one_values(jobs[0], self._now(now), self._watchers.id)):
+        if (
+            len(jobs) == 1
+            and not limits
+            and (values := one_values(jobs[0], self._now(now), self._watchers.id))
+        ):
             row = await connection.fetchrow(self._enqueue_one, *values)
             if (enqueued := one_result(jobs[0], row)) is not None:
                 self._signal(work=True, again=row["again"])

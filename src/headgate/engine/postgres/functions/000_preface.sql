@@ -18,18 +18,18 @@
 --   7  listeners  one row, last
 --
 -- A verb waits only in 0 to 4 and 7, in this order, and within each in one global order: a circle is impossible.
--- Holders are written by whoever holds the row of their job, or of their key where it is a reservation; meters, starts and
--- timers by whoever holds the row of their key; limits, overrides and computed numbers by whoever holds the rules. Entries
--- of `rechecks` may be added by anybody; whoever takes one off (SKIP LOCKED) looks at its key in the same step. (A
--- caller's transaction that enqueues several times is several verbs in a row: in it, names are taken in the caller's
+-- Holders are written by whoever holds the row of their job, or of their key where it is a reservation; meters, starts
+-- and timers by whoever holds the row of their key; limits, overrides and computed numbers by whoever holds the rules.
+-- Entries of `rechecks` may be added by anybody; whoever takes one off (SKIP LOCKED) looks at its key in the same step.
+-- (A caller's transaction that enqueues several times is several verbs in a row: in it, names are taken in the caller's
 -- order.)
 --
 -- Enqueue takes only 0, unless it replaces a job or declares a limit, so that it can ride in a caller's transaction. A
 -- newcomer that needs one slot of one key stands in the line of that key at once, and the key goes into `rechecks`:
 -- should the key be idle, the next claim (or sweep) offers its room. Any other limited newcomer is `fresh`: ready, and
 -- whoever meets it first lets it arrive by the full rule. Neither can be forgotten, so no wake-up can be lost by that.
--- (Where enqueue replaces a job in a caller's transaction, it takes its row, but no rules and no key, and notes the keys
--- in `rechecks`, too.)
+-- (Where enqueue replaces a job in a caller's transaction, it takes its row, but no rules and no key, and notes the
+-- keys in `rechecks`, too.)
 --
 -- Plans: the verbs set plan_cache_mode = force_generic_plan (planning these statements costs more than running them)
 -- and forbid scans that a plan made on an empty table would be stuck with. What is called as a value is plpgsql, whose

@@ -17,14 +17,15 @@ BEGIN
     RETURN coalesce(v_keys, '{}');
 END $$;
 
--- Slots that were just given back go straight to the next in line: what _next does, for the common case by few and simple
--- statements, since a step that passes on a handful of slots costs little else.
+-- Slots that were just given back go straight to the next in line: what _next does, for the common case by few and
+-- simple statements, since a step that passes on a handful of slots costs little else.
 -- p_keys     of these slots, an entry for each; the caller holds them, and nobody is ready in p_queues
 -- p_offers   whether there are offers of any key
--- `simple` is the common case: the keys' numbers are as declared, nobody was offered their room before, each has waiters
---          of one queue only, which the worker serves, and who is next needs this key alone and is of a task that the
---          worker knows. Then `seqs` are to be started now, in order, each by its key of `keys`: the walker would admit
---          them, since their only key has room. Else nothing is done, and the room of p_keys is still to be offered.
+-- `simple` is the common case: the keys' numbers are as declared, nobody was offered their room before, each has
+--          waiters of one queue only, which the worker serves, and who is next needs this key alone and is of a task
+--          that the worker knows. Then `seqs` are to be started now, in order, each by its key of `keys`: the walker
+--          would admit them, since their only key has room. Else nothing is done, and the room of p_keys is still to be
+--          offered.
 -- Locks: waiters (5), SKIP LOCKED.   Reads: holders, limits, overrides_name, live_waiting, live_offered.
 CREATE OR REPLACE FUNCTION headgate._pass_on(p_keys text[], p_known text[], p_queues text[], p_most integer,
                                              p_offers boolean, OUT seqs bigint[], OUT keys text[], OUT simple boolean)

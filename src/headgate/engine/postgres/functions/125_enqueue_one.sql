@@ -29,11 +29,11 @@ BEGIN
         RETURN;
     END IF;
     WITH stored AS (
-        INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units, retry,
-                                   timeout, metadata, retention)
+        INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
+                                   retry, timeout, metadata, retention)
         VALUES (nextval('headgate.arrivals'), p_id, p_task, p_queue, p_tenant, p_priority, v_now, p_args,
-                CASE WHEN p_key IS NOT NULL THEN ARRAY[p_key] END, CASE WHEN p_key IS NOT NULL THEN ARRAY[1::bigint] END,
-                p_retry, p_timeout, p_metadata, p_retention)
+                CASE WHEN p_key IS NOT NULL THEN ARRAY[p_key] END,
+                CASE WHEN p_key IS NOT NULL THEN ARRAY[1::bigint] END, p_retry, p_timeout, p_metadata, p_retention)
         ON CONFLICT (id) DO NOTHING RETURNING seq, use_keys, use_units
     )
     INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, unseen, waiting_on,

@@ -1,7 +1,7 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
 -- Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
--- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids and their rows in `live` (3), their
--- keys (4), waiters (5).   Reads: jobs_id, live_unique.
+-- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids and their rows in `live` (3),
+-- their keys (4), waiters (5).   Reads: jobs_id, live_unique.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[],
     p_by text,
                                           OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean,
@@ -84,7 +84,8 @@ END $$;
 
 -- Hold the rules (1) and jobs by their ids (3); returns the jobs.
 -- A caller's transaction may hold a job for minutes that it replaces. Whoever changes a number would wait for whoever
--- waits for such a job and holds the rules, and all others behind him. So nobody holds the rules while he waits for long.
+-- waits for such a job and holds the rules, and all others behind him. So nobody holds the rules while he waits for
+-- long.
 CREATE OR REPLACE FUNCTION headgate._hold_jobs(p_ids text[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

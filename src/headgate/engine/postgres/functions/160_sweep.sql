@@ -171,7 +171,8 @@ BEGIN
     PERFORM headgate._hold_rules();
     -- Those in line step back, to arrive in the order in which they came.
     v_checks := headgate._checks(100000);
-    UPDATE headgate.live j SET state = 'ready', waiting_on = NULL, units = 0, refusals = NULL, unseen = false, fresh = true
+    UPDATE headgate.live j
+    SET state = 'ready', waiting_on = NULL, units = 0, refusals = NULL, unseen = false, fresh = true
     WHERE j.state = 'waiting' AND j.unseen AND j.waiting_on = ANY (v_checks);
     v_fresh := ARRAY(SELECT f.seq FROM (
         SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 10000

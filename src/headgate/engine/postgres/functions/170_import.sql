@@ -83,7 +83,8 @@ BEGIN
     ORDER BY d.n;
 END $$;
 
--- Every attempt of a job that has ended, the one that ended the job included.   Reads: attempts and ended by primary key.
+-- Every attempt of a job that has ended, the one that ended the job included.   Reads: attempts and ended by primary
+-- key.
 CREATE OR REPLACE FUNCTION headgate._history(p_seq bigint) RETURNS json
 LANGUAGE sql STABLE AS $$
     SELECT json_agg(json_build_array(h.number, h.outcome, h.started_at, h.ended_at, h.worker, h.error)
@@ -151,7 +152,8 @@ BEGIN
             DELETE FROM headgate.live x WHERE x.seq = r.seq;
             DELETE FROM headgate.ended x WHERE x.seq = r.seq;
             IF r.state = 'scheduled' THEN
-                PERFORM headgate._schedule(r.seq, r.due, json_array_length(r.attempts), r.tries, last ->> 5, j.progress);
+                PERFORM headgate._schedule(r.seq, r.due, json_array_length(r.attempts), r.tries, last ->> 5,
+                                           j.progress);
                 IF r.due <= v_now THEN
                     touched := headgate._arrive(ARRAY[r.seq], v_now, touched);
                 END IF;
@@ -164,7 +166,8 @@ BEGIN
                             WHEN 'succeeded' THEN p_keep[1] WHEN 'failed' THEN p_keep[2] ELSE p_keep[3] END));
             END IF;
             ended := ended OR r.state <> 'scheduled';
-            states := array_append(states, coalesce((SELECT x.state FROM headgate.live x WHERE x.seq = r.seq), r.state));
+            states := array_append(states, coalesce((SELECT x.state FROM headgate.live x WHERE x.seq = r.seq),
+                                                    r.state));
         EXCEPTION WHEN unique_violation THEN
             IF r.made THEN
                 PERFORM headgate._unmake(r.seq);
