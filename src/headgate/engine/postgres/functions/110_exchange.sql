@@ -154,8 +154,9 @@ BEGIN
             v_needed := headgate._keys_of(v_cands);
             v_keys := v_keys || v_needed;
         END IF;
-        IF v_look THEN
-            v_freed := v_freed || headgate._checks(256);
+        IF v_look AND v_wanted > coalesce(cardinality(v_freed), 0) THEN
+            -- No more than there are places for: the rest is for others, at this very moment.
+            v_freed := v_freed || headgate._checks(v_wanted - coalesce(cardinality(v_freed), 0));
             v_keys := v_keys || v_freed;
         END IF;
     END IF;
