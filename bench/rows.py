@@ -136,7 +136,7 @@ TRAFFIC = Row(
 )
 MILLION = Row(
     "million",
-    "drain a million no-op jobs: the last tenth to the first ones",
+    "drain a million no-op jobs: the slowest tenth to the first ones",
     "million",
     {"jobs": 1_000_000, "concurrency": 100},
     wording.long_drain,

@@ -48,7 +48,7 @@ async def million(scratch: Path, url: str, jobs: int, concurrency: int) -> Figur
     return {
         "rate": jobs / (ends[-1] - ends[0]),
         "enqueue_rate": enqueued,
-        "ratio": rates[-1] / max(rates[:2]),
+        "ratio": min(rates[1:]) / max(rates[:2]),
         "rates": [round(rate) for rate in rates],
         "sizes": ", ".join(f"{name} {table / MB:.0f} + {index / MB:.0f} MB" for name, table, index in sizes),
     }

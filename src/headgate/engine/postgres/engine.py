@@ -43,6 +43,7 @@ from headgate.engine.postgres.lanes import Connection, Lanes
 from headgate.engine.postgres.migrate import check_server, migrate, newest, version
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema, quoted
+from headgate.engine.postgres.tidying import Tidy
 from headgate.engine.postgres.waking import Watchers
 from headgate.engine.postgres.wire import got_all, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
@@ -80,6 +81,7 @@ class PostgresEngine(Engine):
         self._process = os.getpid()
         self._lanes = Lanes(self.dsn, self.where, self._options)
         self._watchers = Watchers(self._lanes, self.schema)
+        self._tidy = Tidy(self._lanes, self.schema)
         self._looking: asyncio.Task[None] | None = None
         self._look_once_more = False
 
@@ -133,6 +135,7 @@ class PostgresEngine(Engine):
             return
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
+        self._tidy.stop()
         await asyncio.to_thread(self._watchers.stop)
         await self._lanes.close()
         self._begin()
@@ -276,6 +279,7 @@ class PostgresEngine(Engine):
             "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id
         )
         self._signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
+        self._tidy.begin()
         offered, more = await self._look(now) if row["look"] else (0, False)
         return Swept(
             row["due"], row["lost"], row["offered"] + offered, row["expired"], row["more"] or more,
