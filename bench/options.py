@@ -32,7 +32,7 @@ def parse(arguments: list[str] | None = None) -> Options:
     if unknown := set(given.only or ()) - set(names):
         parser.error(f"no row {', '.join(sorted(unknown))} on {engine.name}; there are {', '.join(names)}")
     return Options(
-        rows=tuple(row for row in engine.rows if not given.only or row.name in given.only),
+        rows=tuple(row for row in engine.rows if (row.name in given.only if given.only else not row.asked)),
         engine=engine,
         url=given.url,
         peers=not given.no_peers,

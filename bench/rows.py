@@ -32,7 +32,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `quick` replaces some of `params`; `rounds` overrides how often it is measured."""
+    """One line of the table. `quick` replaces some of `params`; `rounds` overrides how often it is measured. One that
+    takes minutes is only measured when it is `asked` for by name."""
 
     name: str
     title: str
@@ -43,6 +44,7 @@ class Row:
     rounds: int | None = None
     checks: tuple[Check, ...] = ()
     peers: tuple[Entry, ...] = ()
+    asked: bool = False
 
     def to(self, *checks: Check, beside: tuple[Entry, ...] = (), **params: Any) -> Self:
         """This row with what Headgate has to reach, and beside whom."""
@@ -131,6 +133,16 @@ TRAFFIC = Row(
     wording.traffic,
     quick={"jobs": 2_000},
     rounds=1,
+)
+MILLION = Row(
+    "million",
+    "drain a million no-op jobs: the slowest tenth to the first ones",
+    "million",
+    {"jobs": 1_000_000, "concurrency": 100},
+    wording.long_drain,
+    quick={"jobs": 100_000},
+    rounds=1,
+    asked=True,
 )
 IMPORT = Row(
     "import",

@@ -17,6 +17,7 @@ from bench.rows import (
     KEYS_FOUR_PROCESSES,
     LATENCY_OTHER,
     LATENCY_SAME,
+    MILLION,
     ONE_KEY,
     THREE_LIMITS,
     TRAFFIC,
@@ -167,6 +168,7 @@ POSTGRES = (
     LATENCY_SAME.to(*_latency(3, 8), samples=SERVER_SAMPLES),
     LATENCY_OTHER.to(*_latency(3, 8), beside=(_shown("pgqueuer"),), samples=SERVER_SAMPLES),
     TRAFFIC.to(FEW_ROUND_TRIPS),
+    MILLION.to(Check("ratio", "≥", 0.8, "×"), beside=()),
     *ANYWHERE,
 )
 

@@ -58,3 +58,11 @@ def idle(figures: Figures) -> str:
 def traffic(figures: Figures) -> str:
     """Round trips, and whatever else the server has counted."""
     return f"{figures['round_trips']:.3f} round trips per job; {figures['details']}"
+
+
+def long_drain(figures: Figures) -> str:
+    """How much slower it becomes, how fast it is, and what it leaves."""
+    return (
+        f"{_times(figures['ratio'])} ({_per_second(figures['rate'])}, enqueued at "
+        f"{_per_second(figures['enqueue_rate'])}); {figures['sizes']}"
+    )

@@ -97,14 +97,14 @@ class PostgresServer(Server):
     def broken(self, step: Literal["start", "park"]) -> Generator[None]:
         """By a trigger: starts fail when they are written, parked newcomers already when their second is stored."""
         schema = '"' + self.schema.replace('"', '""') + '"'
-        when = "NEW.state = 'running'" if step == "start" else "NEW.id = 'j2'"
+        table, when = ("live", "NEW.state = 'running'") if step == "start" else ("jobs", "NEW.id = 'j2'")
         execute = self.process.execute
         execute(
             f"CREATE FUNCTION {schema}.broken() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION 'broken on purpose'; END $$"
         )
         execute(
-            f"CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON {schema}.jobs FOR EACH ROW WHEN ({when}) "
+            f"CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON {schema}.{table} FOR EACH ROW WHEN ({when}) "
             f"EXECUTE FUNCTION {schema}.broken()"
         )
         yield

@@ -15,6 +15,12 @@ from tests.postgres.conftest import OpenEngine
 from tests.postgres_server import PostgresProcess
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener polls until it has tested whether notifications come through: here it does so at once."""
+    monkeypatch.setattr(waking, "ECHO_AFTER", 0.0)
+
+
 class Ear:
     """Hears wakes from any thread."""
 

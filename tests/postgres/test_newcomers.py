@@ -1,4 +1,4 @@
-"""Jobs that enqueue left ready without asking their keys: claims and sweeps let them stand in line, in order."""
+"""Jobs that enqueue stored without asking their keys: claims and sweeps look after them, in order."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import random
 from collections import defaultdict
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.clock import SECOND
 from headgate.engine.audit import audit
 from headgate.engine.contract import Attempt, Limit, Override, Report, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
-from headgate.engine.postgres.scripts import quoted
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, canonical
-from tests.postgres_server import PostgresProcess
 
 KEYS, JOBS, MOST = 7, 600, 2
 START = 1_700_000_000 * SECOND
@@ -71,9 +70,7 @@ async def test_a_slot_goes_to_the_next_in_line_whatever_else_there_is(engine: Po
     await engine.declare([Limit("A", "concurrency", 1)])
     await engine.register(Worker("w", frozenset("t")))
     await engine.enqueue([job(0), job(KEYS, "other"), job(2 * KEYS, task="unknown"), job(3 * KEYS)])
-    answer = await engine.exchange("w", [], 10)
-    assert answer.set_aside == ("unknown",)
-    (first,) = answer.attempts
+    (first,) = (await engine.exchange("w", [], 10, ["default"])).attempts
     answer = await engine.exchange("w", [Succeeded(first.job, first.number)], 10, ["other"])
     assert [attempt.job for attempt in answer.attempts] == [f"j{KEYS:04}"]
     (second,) = answer.attempts
@@ -85,16 +82,51 @@ async def test_a_slot_goes_to_the_next_in_line_whatever_else_there_is(engine: Po
     assert audit(await engine.snapshot()) == []
 
 
-async def test_a_sweep_that_met_newcomers_wakes_who_passed_over_them(
-    engine: PostgresEngine, process: PostgresProcess, schema: str
+@pytest.mark.parametrize("several", [False, True], ids=["one key", "two keys"])
+async def test_a_sweep_offers_room_to_newcomers_that_no_claim_has_met(
+    engine: PostgresEngine, several: bool
 ) -> None:
-    """A claim skips rows that a sweep holds: without a call its worker would sleep until its next poll."""
+    """Those that need several keys are left to claims for a second."""
+    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 100)])
+    jobs = [job(number) for number in range(3 * KEYS)]
+    if several:
+        jobs = [replace(each, uses=canonical([*_pairs(each), (Key("B"), 1)])) for each in jobs]
+    await engine.enqueue(jobs, now=START)
+    ids = [each.id for each in jobs]
+    assert await engine.states(ids) == [JobState.READY] * 3 * KEYS, "until somebody has looked"
+    assert audit(await engine.snapshot(now=START)) == []
+    first = await engine.sweep(now=START + SECOND // 2)
+    assert first.offered == (0 if several else KEYS)
+    await engine.sweep(now=START + 2 * SECOND)
+    assert await engine.states(ids) == [JobState.READY] * KEYS + [JobState.WAITING] * 2 * KEYS
+    assert audit(await engine.snapshot(now=START + 2 * SECOND)) == []
+
+
+def _pairs(job: NewJob) -> list[tuple[Key, int]]:
+    return [(Key.of(use.key), use.units) for use in job.uses]
+
+
+async def test_a_newcomer_that_came_while_its_key_went_idle_is_claimed_next(engine: PostgresEngine) -> None:
+    """The slot went back when the newcomer was not to be seen yet: the key is on the list of those to look at."""
     await engine.declare([Limit("A", "concurrency", 1)])
-    await engine.enqueue([job(number) for number in range(3 * KEYS)], now=START)
-    sweep = f"SELECT wake FROM {quoted(schema)}.sweep(%s::bigint, 1, ARRAY[1, 1, 1]::bigint[], NULL)"
-    assert process.execute(sweep, START + SECOND // 2) == [(False,)], "they are left to claims at first"
-    assert process.execute(sweep, START + 2 * SECOND) == [(True,)]
-    assert process.execute(sweep, START + 2 * SECOND) == [(False,)]
-    states = await engine.states([f"j{number:04}" for number in range(3 * KEYS)])
-    assert states == [JobState.READY] * KEYS + [JobState.WAITING] * 2 * KEYS
+    await engine.register(Worker("w", frozenset("t")))
+    await engine.enqueue([job(0)])
+    (first,) = (await engine.exchange("w", [], 10)).attempts
+    assert (await engine.exchange("w", [Succeeded(first.job, first.number)], 0)).attempts == ()
+    await engine.enqueue([job(KEYS), job(2 * KEYS)])
+    assert (await engine.exchange("w", [], 0)).attempts == (), "a full worker leaves it to others"
+    answer = await engine.exchange("w", [], 10)
+    assert [attempt.job for attempt in answer.attempts] == [f"j{KEYS:04}"]
+    assert await engine.states([f"j{2 * KEYS:04}"]) == [JobState.WAITING]
+    assert audit(await engine.snapshot()) == []
+
+
+async def test_a_newcomer_of_another_queue_is_offered_to_those_who_serve_it(engine: PostgresEngine) -> None:
+    """Whoever looks at a key looks for all queues."""
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.register(Worker("w", frozenset("t")))
+    await engine.enqueue([job(0, "other")])
+    assert (await engine.exchange("w", [], 10, ["default"])).attempts == ()
+    answer = await engine.exchange("w", [], 10, ["other"])
+    assert [attempt.job for attempt in answer.attempts] == ["j0000"]
     assert audit(await engine.snapshot()) == []

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from headgate import App, ConcurrencyLimit, ConfigError, JobExists
+from headgate.engine.audit import audit
 from headgate.engine.contract import Limit, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.job import JobState, NewJob
@@ -223,3 +224,29 @@ async def test_a_job_starts_promptly_on_a_key_that_went_idle_while_its_transacti
         await asyncio.wait_for(started.wait(), 0.5)
         await second.result(timeout=5)
         assert (await app.audit()).ok
+
+
+@pytest.mark.parametrize("verb", ["cancel", "expedite"])
+async def test_whoever_waits_for_a_callers_transaction_holds_up_nobody(
+    open_engine: OpenEngine, process: PostgresProcess, verb: str
+) -> None:
+    """The job's row is held by a transaction that replaces it; who steers the job waits without holding the rules."""
+    engine, other = await open_engine(), await open_engine()
+    await engine.enqueue([NewJob("old", "t", delay=10**9, unique="u")])
+    connection = await asyncpg.connect(process.dsn)
+    try:
+        async with connection.transaction():
+            replacing = NewJob("new", "t", unique="u", on_conflict="replace")
+            await engine.enqueue_within(connection, [replacing])
+            steering = asyncio.create_task(getattr(engine, verb)(["old"]))
+            await asyncio.sleep(0.3)
+            async with asyncio.timeout(3):
+                await other.declare([Limit("A", "concurrency", 1)])
+                await other.register(Worker("w", frozenset("t")))
+                assert (await other.exchange("w", [], 1)).attempts == ()
+            assert not steering.done()
+        (verdict,) = await asyncio.wait_for(steering, 3)
+        assert (verdict.done, verdict.state) == (False, JobState.CANCELLED), "it was replaced"
+    finally:
+        await connection.close()
+    assert audit(await engine.snapshot()) == []

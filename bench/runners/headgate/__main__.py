@@ -4,10 +4,17 @@ from bench.child import main
 from bench.runners.headgate.contender import Headgate
 from bench.runners.headgate.idle import idle
 from bench.runners.headgate.importing import import_time
+from bench.runners.headgate.million import million
 from bench.runners.headgate.three_limits import three_limits
 from bench.runners.headgate.traffic import traffic
 
-OWN = {"three_limits": three_limits, "traffic": traffic, "import_time": import_time, "idle": idle}
+OWN = {
+    "three_limits": three_limits,
+    "traffic": traffic,
+    "import_time": import_time,
+    "idle": idle,
+    "million": million,
+}
 
 if __name__ == "__main__":
     main("headgate", Headgate, OWN)

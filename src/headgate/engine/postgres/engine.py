@@ -31,12 +31,19 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.postgres import rows
-from headgate.engine.postgres.enqueueing import enqueue_call, enqueue_result
+from headgate.engine.postgres.enqueueing import (
+    enqueue_call,
+    enqueue_result,
+    one_call,
+    one_result,
+    one_values,
+)
 from headgate.engine.postgres.importing import Import, keep
 from headgate.engine.postgres.lanes import Connection, Lanes
 from headgate.engine.postgres.migrate import check_server, migrate, newest, version
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema, quoted
+from headgate.engine.postgres.tidying import Tidy
 from headgate.engine.postgres.waking import Watchers
 from headgate.engine.postgres.wire import got_all, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
@@ -65,6 +72,7 @@ class PostgresEngine(Engine):
         self._options: dict[str, Any] = {} if prepared else {"statement_cache_size": 0}
         self._name = quoted(schema)
         self._keep = keep(self.settings)
+        self._enqueue_one = one_call(schema)
         self._process = 0
         self._begin()
 
@@ -73,6 +81,7 @@ class PostgresEngine(Engine):
         self._process = os.getpid()
         self._lanes = Lanes(self.dsn, self.where, self._options)
         self._watchers = Watchers(self._lanes, self.schema)
+        self._tidy = Tidy(self._lanes, self.schema)
         self._looking: asyncio.Task[None] | None = None
         self._look_once_more = False
 
@@ -91,6 +100,12 @@ class PostgresEngine(Engine):
         places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
         async with self.lanes.connection() as connection:
             return await connection.fetchrow(f"SELECT * FROM {self._name}.{function}({places})", *values)
+
+    async def _rows(self, function: str, *values: Any) -> list[Any]:
+        """All rows of one function."""
+        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
+        async with self.lanes.connection() as connection:
+            return await connection.fetch(f"SELECT * FROM {self._name}.{function}({places})", *values)
 
     def _signal(self, *, work: bool = False, ended: bool = False, again: bool = False) -> None:
         """Wake this process's sleepers, and look after others that were busy when the step looked."""
@@ -120,6 +135,7 @@ class PostgresEngine(Engine):
             return
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
+        self._tidy.stop()
         await asyncio.to_thread(self._watchers.stop)
         await self._lanes.close()
         self._begin()
@@ -144,6 +160,15 @@ class PostgresEngine(Engine):
     async def _enqueue(
         self, connection: Connection, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
     ) -> list[Enqueued]:
+        if (
+            len(jobs) == 1
+            and not limits
+            and (values := one_values(jobs[0], self._now(now), self._watchers.id))
+        ):
+            row = await connection.fetchrow(self._enqueue_one, *values)
+            if (enqueued := one_result(jobs[0], row)) is not None:
+                self._signal(work=True, again=row["again"])
+                return [enqueued]
         statement, values = enqueue_call(
             self.schema, jobs, limits, self.settings, self._now(now), self._watchers.id, notify=None
         )
@@ -230,7 +255,7 @@ class PostgresEngine(Engine):
         now: int | None = None,
     ) -> Exchanged:
         said = rows.Reports(reports)
-        row = await self._call(
+        *started, row = await self._rows(
             "exchange", put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
             self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._watchers.id,
             self._watchers.sole,
@@ -240,7 +265,7 @@ class PostgresEngine(Engine):
         if row["wake"] or row["ended"] or row["again"]:
             self._signal(work=row["wake"], ended=row["ended"], again=row["again"])
         return Exchanged(
-            attempts=rows.attempts(row),
+            attempts=rows.attempts(started, row["at"]),
             refused=said.refused(row["refused"]),
             cancelling=tuple(got_all(row["cancelling"])),
             next_due=row["next_due"],
@@ -254,9 +279,18 @@ class PostgresEngine(Engine):
             "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id
         )
         self._signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
+        self._tidy.begin()
+        offered, more = await self._look(now) if row["look"] else (0, False)
         return Swept(
-            row["due"], row["lost"], row["offered"], row["expired"], row["more"], row["next_due"], row["at"]
-        )
+            row["due"], row["lost"], row["offered"] + offered, row["expired"], row["more"] or more,
+            row["next_due"], row["at"],
+        )  # fmt: skip
+
+    async def _look(self, now: int | None) -> tuple[int, bool]:
+        """Offer the room of keys that nobody has looked at since somebody came there."""
+        row = await self._call("look", self._now(now), self.settings.reservation_ttl, self._watchers.id)
+        self._signal(work=row["offered"] > 0, again=row["again"])
+        return row["offered"], row["more"]
 
     # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
 

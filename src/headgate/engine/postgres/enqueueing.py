@@ -10,9 +10,10 @@ from headgate.engine.postgres import rows
 from headgate.engine.postgres.importing import keep
 from headgate.engine.postgres.rows import STATES
 from headgate.engine.postgres.scripts import quoted
-from headgate.engine.postgres.wire import got
+from headgate.engine.postgres.wire import got, put, put_if, put_key
 from headgate.errors import ConfigError, HeadgateError, JobExists
 from headgate.job import NewJob
+from headgate.keys import Key
 
 TYPES = (
     "text[]", "text[]", "text[]", "text[]", "text[]", "smallint[]", "bigint[]", "bigint[]", "text[]", "bigint[]",
@@ -39,6 +40,39 @@ def enqueue_call(
         *rows.enqueued(jobs), rows.declared(limits), now, settings.reservation_ttl, keep(settings), by, notify,
     )  # fmt: skip
     return f"SELECT * FROM {quoted(schema)}._enqueue({places})", values
+
+
+def one_call(schema: str) -> str:
+    """The statement that stores one simple job."""
+    places = ", ".join(f"${number}" for number in range(1, 17))
+    return f"SELECT * FROM {quoted(schema)}._enqueue_one({places})"
+
+
+def one_values(job: NewJob, now: int | None, by: str | None) -> tuple[Any, ...] | None:
+    """Its parameters; None for a job that needs more than one slot of one key."""
+    key = name = None
+    if job.unique is not None or len(job.uses) > 1:
+        return None
+    if job.uses:
+        use = Key.of(job.uses[0].key)
+        if use.rate or job.uses[0].units != 1:
+            return None
+        key, name = put_key(job.uses[0].key), put(use.name)
+    return (
+        put(job.id), put(job.task), put(job.queue), put(job.args), put(job.tenant), job.priority, job.delay, job.at,
+        rows.write_retry(job.retry), job.timeout, put_if(job.metadata), job.retention, key, name, now, by,
+    )  # fmt: skip
+
+
+def one_result(job: NewJob, row: Any) -> Enqueued | None:
+    """What became of it; None if it has to go the long way."""
+    problem: str | None = row["problem"]
+    if problem is None:
+        return Enqueued(job.id, STATES[row["state"]], True)
+    if problem == "long":
+        return None
+    subject = job.id if problem == "exists" else Key.of(job.uses[0].key).name
+    raise _problem(problem, subject, row["detail"])
 
 
 def enqueue_result(jobs: Sequence[NewJob], row: Any) -> list[Enqueued]:

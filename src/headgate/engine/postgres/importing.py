@@ -138,7 +138,7 @@ def _taken(record: ImportedJob, row: Any, verdict: Taken | str) -> dict[str, Any
         return base
     return {
         **base, "state": str(verdict.state), "due": verdict.due, "tries": verdict.tries,
-        "retry": write_retry(record.job.retry), "unique_key": put_if(record.job.unique),
+        "retry": write_retry(record.job.retry),
         "attempts": [_attempt(past) for past in verdict.attempts],
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -70,27 +71,16 @@ def job(row: Sequence[Any]) -> Job:
     )  # fmt: skip
 
 
-def attempts(row: Any) -> tuple[Attempt, ...]:
-    """What an exchange claimed."""
-    if row["ids"] is None:
-        return ()
-    columns = (
-        row[name]
-        for name in (
-            "ids", "numbers", "tasks", "queues", "args", "tenants", "priorities", "tries", "retries", "timeouts",
-            "metadatas", "enqueued", "progresses",
-        )
-    )  # fmt: skip
-    now = row["at"]
+def attempts(started: list[Any], now: int) -> tuple[Attempt, ...]:
+    """What an exchange claimed: a row for each, place first."""
+    started.sort(key=itemgetter(0))
     return tuple(
         Attempt(
             got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, _read_retry(retry),
             timeout, got_if(metadata), enqueued, now, got_if(progress),
         )
-        for id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued,
-        progress in zip(
-            *columns, strict=True
-        )
+        for _, id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued, progress,
+        *_ in started
     )  # fmt: skip
 
 

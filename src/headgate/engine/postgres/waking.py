@@ -32,6 +32,9 @@ POLL = 0.25
 POLLING = 60.0
 """Seconds until it is tried again whether they do."""
 LONGEST_WAIT = 5.0
+ECHO_AFTER = 1.0
+"""Seconds until a listener tests whether notifications come through: when a process starts, others are in a hurry.
+Until then it polls, too."""
 ECHO_TIMEOUT = 2.0
 
 
@@ -133,7 +136,7 @@ class Watchers:
                 wait = min(wait * 2, LONGEST_WAIT)
 
     async def _rest(self, seconds: float) -> None:
-        """Wait for the server to come back; whoever sleeps looks for himself meanwhile."""
+        """Wait; whoever sleeps looks for himself meanwhile."""
         assert self._changed is not None
         end = asyncio.get_running_loop().time() + seconds
         while not self._stopping and (left := end - asyncio.get_running_loop().time()) > 0:
@@ -163,6 +166,7 @@ class Watchers:
                 await connection.add_listener(channel(self._schema), on_notify)
                 await self._register(connection)
                 self.signal(work=True, ended=True)
+                await self._rest(ECHO_AFTER)
                 if not self._stopping and not await self._comes_through(heard):
                     await self._forget(connection)
                     await self._poll()

@@ -7,24 +7,29 @@
 --                 changes numbers. It comes after the names, for which one may have to wait until a caller's
 --                 transaction ends.
 --   2  workers    the claiming worker FOR KEY SHARE; lapsed, retiring or returning ones FOR UPDATE
---   3  jobs       rows that a verb was asked about, in the order of their ids, waiting if need be; after them
---                 rows that it finds by itself (ready, due, expired) with SKIP LOCKED, which never waits
+--   3  jobs       where jobs are named by whoever steers or imports: their rows in `jobs`, in the order of their ids,
+--                 waiting if need be. Only he may bring an ended job back to life, change how it ended, or delete it.
+--      live       rows that a verb was asked about, in the order of `seq`, waiting if need be; after them rows that it
+--                 finds by itself (ready, due; expired ones in `ended` and `jobs`) with SKIP LOCKED, which never waits
 --   4  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
---   5  jobs again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
---                 locked is noted in `rechecks`: the next sweep looks at its key again, whatever the other one did.
+--   5  live again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
+--                 locked puts its key into `rechecks`: the next claim or sweep looks again, whatever the other one did.
 --   6  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
 --   7  listeners  one row, last
 --
 -- A verb waits only in 0 to 4 and 7, in this order, and within each in one global order: a circle is impossible.
--- Holders, meters, starts, timers and rechecks are written by whoever holds the row of their key, or deleted with SKIP
--- LOCKED; limits, overrides and computed numbers by whoever holds the rules. (A caller's transaction that enqueues
--- several times is several verbs in a row: in it, names are taken in the caller's order.)
+-- Holders are written by whoever holds the row of their job, or of their key where it is a reservation; meters, starts
+-- and timers by whoever holds the row of their key; limits, overrides and computed numbers by whoever holds the rules.
+-- Entries of `rechecks` may be added by anybody; whoever takes one off (SKIP LOCKED) looks at its key in the same step.
+-- (A caller's transaction that enqueues several times is several verbs in a row: in it, names are taken in the caller's
+-- order.)
 --
--- Enqueue takes only 0, unless it replaces a job or declares a limit: it inserts limited jobs as `fresh`, so that it
--- can ride in a caller's transaction. (Where it replaces a job there, it takes its row, but no rules and no key, and
--- notes the keys in `rechecks`: the next sweep passes on what the replaced job was promised.) Whoever meets a fresh job
--- first (a claim, a sweep) lets it arrive by the full rule. A ready job cannot be forgotten, so no wake-up can be lost
--- by that.
+-- Enqueue takes only 0, unless it replaces a job or declares a limit, so that it can ride in a caller's transaction. A
+-- newcomer that needs one slot of one key stands in the line of that key at once, and the key goes into `rechecks`:
+-- should the key be idle, the next claim (or sweep) offers its room. Any other limited newcomer is `fresh`: ready, and
+-- whoever meets it first lets it arrive by the full rule. Neither can be forgotten, so no wake-up can be lost by that.
+-- (Where enqueue replaces a job in a caller's transaction, it takes its row, but no rules and no key, and notes the
+-- keys in `rechecks`, too.)
 --
 -- Plans: the verbs set plan_cache_mode = force_generic_plan (planning these statements costs more than running them)
 -- and forbid scans that a plan made on an empty table would be stuck with. What is called as a value is plpgsql, whose

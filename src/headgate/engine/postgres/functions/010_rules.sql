@@ -132,7 +132,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- All keys that a decision about these jobs may touch: uses, caps, holders, the key that offered or parked them.
--- Reads: jobs by primary key, holders_job.
+-- Reads: live by primary key, holders_job.
 CREATE OR REPLACE FUNCTION headgate._keys_of(p_seqs bigint[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -140,12 +140,22 @@ DECLARE
 BEGIN
     RETURN (
         SELECT coalesce(array_agg(DISTINCT k.key), '{}') FROM (
-            SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units,
+            SELECT unnest(u.keys) FROM headgate.live j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units,
                 v_caps) AS u
             WHERE j.seq = ANY (p_seqs)
-            UNION ALL SELECT j.offered_by FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
-            UNION ALL SELECT j.waiting_on FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
+            UNION ALL SELECT j.offered_by FROM headgate.live j WHERE j.seq = ANY (p_seqs)
+            UNION ALL SELECT j.waiting_on FROM headgate.live j WHERE j.seq = ANY (p_seqs)
             UNION ALL SELECT h.key FROM headgate.holders h WHERE h.job = ANY (p_seqs)
         ) AS k (key) WHERE k.key IS NOT NULL
     );
+END $$;
+
+-- The keys that jobs will need when they come back, also those of ended ones.   Reads: jobs by primary key.
+CREATE OR REPLACE FUNCTION headgate._needs_of(p_seqs bigint[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT unnest(u.keys) FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units,
+            headgate._any_caps()) AS u
+        WHERE j.seq = ANY (p_seqs));
 END $$;

@@ -2,7 +2,7 @@
 -- them.
 -- p_touched   keys that may have gained room or lost an offer; the caller holds their rows
 -- `seqs` are locked; `keys` are those that offer, one for each.
--- Locks: waiters (5), SKIP LOCKED.   Reads: jobs_waiting, jobs_offered: one step per queue, however many wait.
+-- Locks: waiters (5), SKIP LOCKED.   Reads: live_waiting, live_offered: one step per queue, however many wait.
 CREATE OR REPLACE FUNCTION headgate._next(p_touched text[], p_now bigint, OUT seqs bigint[], OUT keys text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -15,15 +15,15 @@ BEGIN
     seqs := '{}';
     keys := '{}';
     WITH RECURSIVE q (key, queue) AS (
-        SELECT t.key, (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = t.key)
+        SELECT t.key, (SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = t.key)
         FROM (SELECT DISTINCT u.key FROM unnest(p_touched) AS u (key) WHERE u.key IS NOT NULL) AS t
         UNION ALL
-        SELECT q.key, (SELECT min(j.queue) FROM headgate.jobs j
+        SELECT q.key, (SELECT min(j.queue) FROM headgate.live j
                        WHERE j.state = 'waiting' AND j.waiting_on = q.key AND j.queue > q.queue)
         FROM q WHERE q.queue IS NOT NULL
     )
     SELECT array_agg(q.key), array_agg(q.queue),
-           array_agg(f.free - coalesce((SELECT sum(o.units)::bigint FROM headgate.jobs o
+           array_agg(f.free - coalesce((SELECT sum(o.units)::bigint FROM headgate.live o
                                         WHERE o.offered_by = q.key AND o.queue = q.queue), 0))
     INTO v_keys, v_queues, v_rooms
     FROM q CROSS JOIN LATERAL headgate._free(ARRAY[q.key], p_now) AS f
@@ -34,7 +34,7 @@ BEGIN
         FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
         CROSS JOIN LATERAL (
             SELECT l.seq, sum(l.units) OVER (ORDER BY l.priority, l.due, l.seq) AS total FROM (
-                SELECT j.seq, j.units, j.priority, j.due FROM headgate.jobs j
+                SELECT j.seq, j.units, j.priority, j.due FROM headgate.live j
                 WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue
                 ORDER BY j.priority, j.due, j.seq
                 LIMIT greatest(0, least(r.room, 1000))
@@ -49,7 +49,7 @@ BEGIN
         SELECT DISTINCT r.key FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
         WHERE r.room > 0 AND r.key NOT LIKE 'r%'
           AND coalesce(cardinality(array_positions(v_lines, r.key || ' ' || r.queue)), 0) < least(r.room, 1000)
-          AND EXISTS (SELECT 1 FROM headgate.jobs j
+          AND EXISTS (SELECT 1 FROM headgate.live j
                       WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue
                           AND j.seq <> ALL (_next.seqs));
     END IF;
@@ -74,18 +74,18 @@ BEGIN
     -- A rate key keeps one timer: when the first of its queues' heads will find its tokens.
     FOR v_key IN SELECT DISTINCT u.key FROM unnest(p_touched) AS u (key) WHERE u.key LIKE 'r%' LOOP
         WITH RECURSIVE q (queue) AS (
-            SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = v_key
+            SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = v_key
             UNION ALL
-            SELECT (SELECT min(j.queue) FROM headgate.jobs j
+            SELECT (SELECT min(j.queue) FROM headgate.live j
                     WHERE j.state = 'waiting' AND j.waiting_on = v_key AND j.queue > q.queue)
             FROM q WHERE q.queue IS NOT NULL
         )
         SELECT min(headgate._when(v_key, h.units + coalesce((
-                   SELECT sum(o.units)::bigint FROM headgate.jobs o
+                   SELECT sum(o.units)::bigint FROM headgate.live o
                    WHERE o.offered_by = v_key AND o.queue = q.queue), 0), p_now))
         INTO v_at
         FROM q CROSS JOIN LATERAL (
-            SELECT j.units FROM headgate.jobs j
+            SELECT j.units FROM headgate.live j
             WHERE j.state = 'waiting' AND j.waiting_on = v_key AND j.queue = q.queue
             ORDER BY j.priority, j.due, j.seq LIMIT 1
         ) AS h
@@ -105,8 +105,24 @@ CREATE OR REPLACE FUNCTION headgate._make_ready(p_seqs bigint[], p_keys text[], 
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF cardinality(p_seqs) > 0 THEN
-        UPDATE headgate.jobs j SET state = 'ready', waiting_on = NULL, offered_by = c.key
+        UPDATE headgate.live j SET state = 'ready', waiting_on = NULL, offered_by = c.key
         FROM unnest(p_seqs, p_keys) AS c (seq, key) WHERE j.seq = c.seq;
         UPDATE headgate.holders h SET expires_at = p_now + p_ttl WHERE h.job = ANY (p_seqs);
     END IF;
+END $$;
+
+-- Keys that somebody has to look at, in this very step: they are off the list.   p_most   entries, also of the same key
+-- Locks: rechecks, SKIP LOCKED.
+CREATE OR REPLACE FUNCTION headgate._checks(p_most integer) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_keys text[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM headgate.rechecks c
+        WHERE c.ctid = ANY (ARRAY(SELECT r.ctid FROM headgate.rechecks r LIMIT p_most FOR UPDATE SKIP LOCKED))
+        RETURNING c.key
+    )
+    SELECT array_agg(DISTINCT g.key) INTO v_keys FROM gone g;
+    RETURN coalesce(v_keys, '{}');
 END $$;

@@ -4,7 +4,7 @@
 -- p_touched   keys that gained room in this very step: others may stand in line there although there is room
 -- p_write     whether those who have room become ready; else the caller claims them at once
 -- `seqs` are those who have room, `keys` those that promised it; `touched` keys, those of p_touched included.
--- Reads: jobs by primary key, jobs_offered, jobs_waiting.
+-- Reads: live by primary key, live_offered, live_waiting.
 CREATE OR REPLACE FUNCTION headgate._arrivals(p_seqs bigint[], p_now bigint, p_touched text[], p_write boolean,
                                               OUT seqs bigint[], OUT keys text[], OUT touched text[])
 LANGUAGE plpgsql VOLATILE AS $$
@@ -27,17 +27,17 @@ DECLARE
     ready_seq bigint[] := '{}'; ready_key text[] := '{}'; ready_units bigint[] := '{}';
 BEGIN
     IF NOT v_caps AND NOT EXISTS (
-        SELECT 1 FROM headgate.jobs j WHERE j.seq = ANY (p_seqs)
+        SELECT 1 FROM headgate.live j WHERE j.seq = ANY (p_seqs)
         AND (cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%') IS NOT TRUE) THEN
         -- One slot of one key each: as many of each line as it has room for, in one statement.
         WITH lines AS (
             SELECT j.use_keys[1] AS key, j.queue, array_agg(j.seq ORDER BY s.n) AS seqs
-            FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq GROUP BY 1, 2
+            FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.live j ON j.seq = s.seq GROUP BY 1, 2
         ), rooms AS MATERIALIZED (
             SELECT l.key, l.seqs, CASE
-                WHEN l.key = ANY (v_touched) AND EXISTS (SELECT 1 FROM headgate.jobs w
+                WHEN l.key = ANY (v_touched) AND EXISTS (SELECT 1 FROM headgate.live w
                     WHERE w.state = 'waiting' AND w.waiting_on = l.key AND w.queue = l.queue) THEN 0
-                ELSE f.free - (SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.jobs o
+                ELSE f.free - (SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.live o
                                WHERE o.offered_by = l.key AND o.queue = l.queue) END AS room
             FROM lines l CROSS JOIN LATERAL headgate._free(ARRAY[l.key], p_now) AS f
         )
@@ -50,14 +50,14 @@ BEGIN
     ELSE
         WITH used AS (
             SELECT DISTINCT k.key, j.queue
-            FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u,
+            FROM headgate.live j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u,
                 unnest(u.keys) AS k (key)
             WHERE j.seq = ANY (p_seqs)
         )
         SELECT array_agg(u.key), array_agg(length(u.key) || ':' || u.key || u.queue),
-               array_agg((SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.jobs o
+               array_agg((SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.live o
                           WHERE o.offered_by = u.key AND o.queue = u.queue)),
-               array_agg(EXISTS (SELECT 1 FROM headgate.jobs w
+               array_agg(EXISTS (SELECT 1 FROM headgate.live w
                                  WHERE w.state = 'waiting' AND w.waiting_on = u.key AND w.queue = u.queue)),
                array_agg(u.key LIKE 'r%' OR u.key = ANY (v_touched))
         INTO v_keys, v_lines, v_offered, v_waited, v_counts
@@ -68,7 +68,7 @@ BEGIN
             SELECT j.seq, u.keys, u.units, (
                 SELECT array_agg(array_position(v_lines, length(k.key) || ':' || k.key || j.queue) ORDER BY k.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS k (key, n)) AS at
-            FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq,
+            FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.live j ON j.seq = s.seq,
                  headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
             ORDER BY s.n
         LOOP
@@ -106,13 +106,13 @@ BEGIN
     END IF;
 
     IF cardinality(park_seq) > 0 THEN
-        UPDATE headgate.jobs j
+        UPDATE headgate.live j
         SET state = 'waiting', waiting_on = p.key, offered_by = NULL, units = p.units, refusals = 0, set_aside = false,
-            fresh = false
+            fresh = false, unseen = false
         FROM unnest(park_seq, park_key, park_units) AS p (seq, key, units) WHERE j.seq = p.seq;
     END IF;
     IF p_write AND cardinality(ready_seq) > 0 THEN
-        UPDATE headgate.jobs j
+        UPDATE headgate.live j
         SET state = 'ready', waiting_on = NULL, offered_by = p.key, units = p.units, fresh = false
         FROM unnest(ready_seq, ready_key, ready_units) AS p (seq, key, units) WHERE j.seq = p.seq;
     END IF;
@@ -134,7 +134,7 @@ CREATE OR REPLACE FUNCTION headgate._meet(p_cands bigint[], p_known text[], p_no
                                           OUT cands bigint[], OUT offers text[], OUT touched text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_fresh bigint[] := ARRAY(SELECT j.seq FROM headgate.jobs j
+    v_fresh bigint[] := ARRAY(SELECT j.seq FROM headgate.live j
                               WHERE j.seq = ANY (p_cands) AND j.fresh AND j.task = ANY (p_known) ORDER BY j.seq);
     v_ready bigint[];
     v_keys  text[];

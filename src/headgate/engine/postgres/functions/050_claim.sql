@@ -5,7 +5,7 @@
 -- p_offers    for each job the key whose room is promised to it in this very step, if any; else it is as its row says
 -- p_known     the tasks that the worker knows; jobs of others are set aside
 -- Returns the started jobs in order and the touched keys.
--- Reads: jobs by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
+-- Reads: live by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
 CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_keys text[], p_offers text[],
                                            p_known text[], p_now bigint,
                                            p_patience integer,
@@ -44,12 +44,12 @@ BEGIN
                (SELECT array_agg(array_position(v_keys, x.key) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS at,
                (SELECT array_agg(x.key LIKE 'r%' AND x.key IS DISTINCT FROM o.offered_by AND EXISTS (
-                    SELECT 1 FROM headgate.jobs w WHERE w.state = 'waiting' AND w.waiting_on = x.key
+                    SELECT 1 FROM headgate.live w WHERE w.state = 'waiting' AND w.waiting_on = x.key
                         AND w.queue = j.queue) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS lined,
                CASE WHEN j.refusals IS NULL THEN '{}'
                     ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own
-        FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.jobs j ON j.seq = s.seq
+        FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.live j ON j.seq = s.seq
              CROSS JOIN LATERAL (SELECT coalesce(p_offers[s.n], j.offered_by) AS offered_by) AS o,
              headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
         ORDER BY s.n
@@ -150,14 +150,14 @@ BEGIN
         ON CONFLICT (key, job) DO UPDATE SET since = excluded.since, reserved = excluded.reserved, expires_at = NULL;
     END IF;
     IF cardinality(park_seq) > 0 THEN
-        UPDATE headgate.jobs j
+        UPDATE headgate.live j
         SET state = 'waiting', waiting_on = w.key, offered_by = NULL, units = w.units, refusals = w.refusals,
-            set_aside = false, fresh = false
+            set_aside = false, fresh = false, unseen = false
         FROM unnest(park_seq, park_key, park_units, park_count) AS w (seq, key, units, refusals) WHERE j.seq = w.seq;
         UPDATE headgate.holders h SET expires_at = NULL WHERE h.job = ANY (park_seq) AND h.expires_at IS NOT NULL;
     END IF;
     IF cardinality(aside_seq) > 0 THEN
-        UPDATE headgate.jobs j SET set_aside = true, offered_by = NULL, units = 0, fresh = false
+        UPDATE headgate.live j SET set_aside = true, offered_by = NULL, units = 0, fresh = false
             WHERE j.seq = ANY (aside_seq);
     END IF;
     FOR i IN 1 .. coalesce(cardinality(v_keys), 0) LOOP

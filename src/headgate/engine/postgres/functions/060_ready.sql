@@ -3,13 +3,15 @@
 -- `spare` says that more rows were locked than are returned: others may have passed over them meanwhile.
 -- `limited` says that some have keys, were offered or refused, or are of tasks that the worker does not know.
 -- `newcomers` says that all are newcomers of known tasks that need one slot of one key each.
--- Locks: jobs (3), SKIP LOCKED.   Reads: jobs_ready, jobs_aside, in index order.
+-- A queue has up to three lines: who is ready, newcomers, who was set aside. Most of the time there is only one.
+-- Locks: live (3), SKIP LOCKED.   Reads: live_ready, live_fresh, live_aside, in index order.
 CREATE OR REPLACE FUNCTION headgate._ready(p_queues text[], p_known text[], p_most integer, p_except bigint[],
                                            OUT seqs bigint[], OUT spare boolean, OUT limited boolean,
-                                               OUT newcomers boolean)
+                                           OUT newcomers boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_aside  boolean;
+    v_fresh  boolean;
     v_paused boolean;
     v_first  text;
     v_last   text;
@@ -19,51 +21,47 @@ DECLARE
     v_some   boolean;
     v_new    boolean;
 BEGIN
-    seqs := '{}';
     spare := false;
-    SELECT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND j.set_aside), 
-           EXISTS (SELECT 1 FROM headgate.paused)
-    INTO v_aside, v_paused;
-    limited := v_aside;
-    IF p_queues IS NULL AND NOT v_aside AND NOT v_paused THEN
+    SELECT EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside), EXISTS (SELECT 1 FROM headgate.live j
+               WHERE j.fresh), EXISTS (SELECT 1 FROM headgate.paused)
+    INTO v_aside, v_fresh, v_paused;
+    IF p_queues IS NULL AND NOT v_aside AND NOT v_fresh AND NOT v_paused THEN
         -- One line is all there is, most of the time: it is read from its front once.
-        SELECT array_agg(l.seq), bool_or(l.limited), bool_and(l.newcomer), min(l.queue), max(l.queue)
-        INTO v_found, v_some, v_new, v_first, v_last FROM (
+        SELECT coalesce(array_agg(l.seq), '{}'), coalesce(bool_or(l.limited), false), min(l.queue),
+               (SELECT max(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh)
+        INTO seqs, limited, v_first, v_last FROM (
             SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
-                   OR j.task <> ALL (p_known) AS limited,
-                   j.fresh AND cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%'
-                   AND j.task = ANY (p_known) AS newcomer
-            FROM headgate.jobs j
-            WHERE j.state = 'ready' AND NOT j.set_aside AND j.seq <> ALL (p_except)
+                   OR j.task <> ALL (p_known) AS limited
+            FROM headgate.live j
+            WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.seq <> ALL (p_except)
             ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
             FOR UPDATE SKIP LOCKED
         ) AS l;
-        IF v_found IS NULL THEN
-            RETURN;
-        ELSIF v_first = v_last AND NOT EXISTS (
-            SELECT 1 FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue > v_first) THEN
-            seqs := v_found;
-            limited := v_some;
-            newcomers := v_new;
+        IF v_first IS NULL OR v_first = v_last THEN
+            newcomers := false;
             RETURN;
         END IF;
     END IF;
+    seqs := '{}';
+    limited := false;
     IF p_queues IS NULL THEN
-        WITH RECURSIVE q (queue) AS (
-            SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside
+        WITH RECURSIVE ready (queue) AS (
+            SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh
             UNION ALL
-            SELECT (SELECT min(j.queue) FROM headgate.jobs j WHERE j.state = 'ready' AND NOT j.set_aside
-                AND j.queue > q.queue)
-            FROM q WHERE q.queue IS NOT NULL
+            SELECT (SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside
+                        AND NOT j.fresh AND j.queue > r.queue)
+            FROM ready r WHERE r.queue IS NOT NULL
+        ), fresh (queue) AS (
+            SELECT min(j.queue) FROM headgate.live j WHERE j.fresh
+            UNION ALL
+            SELECT (SELECT min(j.queue) FROM headgate.live j WHERE j.fresh AND j.queue > f.queue)
+            FROM fresh f WHERE f.queue IS NOT NULL
         )
-        SELECT array_agg(q.queue) INTO v_queues FROM q WHERE q.queue IS NOT NULL;
-        IF v_aside THEN
-            SELECT array_agg(DISTINCT u.queue) INTO v_queues FROM (
-                SELECT unnest(v_queues) AS queue
-                UNION ALL SELECT j.queue FROM headgate.jobs j WHERE j.state = 'ready' AND j.set_aside
-                    AND j.task = ANY (p_known)
-            ) AS u;
-        END IF;
+        SELECT array_agg(u.queue) INTO v_queues FROM (
+            SELECT r.queue FROM ready r WHERE r.queue IS NOT NULL
+            UNION SELECT f.queue FROM fresh f WHERE f.queue IS NOT NULL
+            UNION SELECT j.queue FROM headgate.live j WHERE v_aside AND j.set_aside AND j.task = ANY (p_known)
+        ) AS u;
     END IF;
     IF v_paused OR cardinality(v_queues) > 1 THEN
         SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (
@@ -73,39 +71,47 @@ BEGIN
     END IF;
 
     FOREACH v_queue IN ARRAY coalesce(v_queues, '{}') LOOP
-        SELECT array_agg(l.seq), bool_or(l.limited), bool_and(l.newcomer) INTO v_found, v_some, v_new FROM (
-            SELECT j.seq, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
-                   OR j.task <> ALL (p_known) AS limited,
-                   j.fresh AND cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%'
-                   AND j.task = ANY (p_known) AS newcomer
-            FROM headgate.jobs j
-            WHERE j.state = 'ready' AND NOT j.set_aside AND j.queue = v_queue AND j.seq <> ALL (p_except)
-            ORDER BY j.priority, j.due, j.seq
-            LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
-            FOR UPDATE SKIP LOCKED
-        ) AS l;
-        limited := limited OR coalesce(v_some, false);
-        newcomers := NOT v_aside AND coalesce(newcomers, true) AND coalesce(v_new, true);
-        IF v_aside THEN
-            SELECT v_found || array_agg(l.seq) INTO v_found FROM (
-                SELECT j.seq FROM headgate.jobs j
-                WHERE j.state = 'ready' AND j.set_aside AND j.queue = v_queue AND j.task = ANY (p_known)
+        SELECT array_agg(l.seq ORDER BY l.priority, l.due, l.seq), bool_or(l.limited), bool_and(l.newcomer)
+        INTO v_found, v_some, v_new FROM (
+            SELECT r.*, false AS newcomer FROM (
+                SELECT j.seq, j.priority, j.due, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
+                       OR j.refusals IS NOT NULL OR j.task <> ALL (p_known) AS limited
+                FROM headgate.live j
+                WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.queue = v_queue
                     AND j.seq <> ALL (p_except)
                 ORDER BY j.priority, j.due, j.seq
                 LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
                 FOR UPDATE SKIP LOCKED
-            ) AS l;
-            -- The two lines of the queue as one.
-            SELECT array_agg(m.seq ORDER BY m.priority, m.due, m.seq) INTO v_found FROM (
-                SELECT j.seq, j.priority, j.due FROM headgate.jobs j WHERE j.seq = ANY (v_found)) AS m;
-        END IF;
+            ) AS r
+            UNION ALL
+            SELECT f.* FROM (
+                SELECT j.seq, j.priority, j.due, true AS limited, cardinality(j.use_keys) = 1 AND j.use_units[1] = 1
+                       AND j.use_keys[1] LIKE 'c%' AND j.task = ANY (p_known) AS newcomer
+                FROM headgate.live j
+                WHERE v_fresh AND j.fresh AND j.queue = v_queue AND j.seq <> ALL (p_except)
+                ORDER BY j.priority, j.due, j.seq
+                LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
+                FOR UPDATE SKIP LOCKED
+            ) AS f
+            UNION ALL
+            SELECT a.*, false FROM (
+                SELECT j.seq, j.priority, j.due, true AS limited FROM headgate.live j
+                WHERE v_aside AND j.set_aside AND j.queue = v_queue AND j.task = ANY (p_known)
+                    AND j.seq <> ALL (p_except)
+                ORDER BY j.priority, j.due, j.seq
+                LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
+                FOR UPDATE SKIP LOCKED
+            ) AS a
+        ) AS l;
+        limited := limited OR coalesce(v_some, false);
+        newcomers := coalesce(newcomers, true) AND coalesce(v_new, true);
         seqs := seqs || v_found;
         EXIT WHEN p_queues IS NOT NULL AND cardinality(seqs) >= p_most;
     END LOOP;
 
     IF p_queues IS NULL AND cardinality(v_queues) > 1 THEN
         SELECT array_agg(m.seq ORDER BY m.priority, m.due, m.seq) INTO seqs FROM (
-            SELECT j.seq, j.priority, j.due FROM headgate.jobs j WHERE j.seq = ANY (seqs)) AS m;
+            SELECT j.seq, j.priority, j.due FROM headgate.live j WHERE j.seq = ANY (seqs)) AS m;
     END IF;
     seqs := coalesce(seqs, '{}');
     spare := cardinality(seqs) > p_most;

@@ -6,52 +6,52 @@
 -- p_texts   result of a success, error of the others           p_times   microseconds until it comes back
 -- p_keep    how long succeeded, failed and cancelled jobs are kept
 -- Returns the jobs that come back at once, in the order of p_seqs; their state is `scheduled`.
--- Writes: attempts, jobs by primary key.
+-- Writes: attempts, live, ended.   Reads: live and jobs by primary key.
 CREATE OR REPLACE FUNCTION headgate._settle(p_seqs bigint[], p_kinds text[], p_texts text[], p_times bigint[],
-    p_now bigint,
-                                            p_keep bigint[]) RETURNS bigint[]
+                                            p_now bigint, p_keep bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_back bigint[];
 BEGIN
-    WITH said AS (
-        SELECT r.seq, r.n, r.kind, r.said, j.cancel_requested, j.due, j.tries,
-               CASE r.kind WHEN 's' THEN 'succeeded' WHEN 'f' THEN 'failed' WHEN 'z' THEN 'snoozed' WHEN 'c'
-                   THEN 'cancelled'
-                           WHEN 'r' THEN 'released' ELSE 'lost' END AS outcome,
+    WITH said AS MATERIALIZED (
+        SELECT r.seq, r.n, r.kind, r.said, l.due, l.tries, l.attempt, l.worker, l.started_at, l.cancel_requested,
+               l.progress, j.retention,
+               CASE r.kind WHEN 's' THEN 'succeeded' WHEN 'f' THEN 'failed' WHEN 'z' THEN 'snoozed'
+                           WHEN 'c' THEN 'cancelled' WHEN 'r' THEN 'released' ELSE 'lost' END AS outcome,
                CASE WHEN r.kind = 's' THEN 'succeeded'
-                    WHEN r.kind = 'c' OR j.cancel_requested THEN 'cancelled'
+                    WHEN r.kind = 'c' OR l.cancel_requested THEN 'cancelled'
                     WHEN r.kind = 'f' AND r.pause IS NULL THEN 'failed'
-                    WHEN r.kind = 'l' AND j.tries >= (j.retry::json ->> 0)::bigint THEN 'failed'
+                    WHEN r.kind = 'l' AND l.tries >= (j.retry::json ->> 0)::bigint THEN 'failed'
                     ELSE 'scheduled' END AS state,
-               CASE r.kind WHEN 'r' THEN least(j.due, p_now)
-                           WHEN 'l' THEN p_now + headgate._wait(j.retry::json, j.tries)
+               CASE r.kind WHEN 'r' THEN least(l.due, p_now)
+                           WHEN 'l' THEN p_now + headgate._wait(j.retry::json, l.tries)
                            ELSE p_now + r.pause END AS back
         FROM unnest(p_seqs, p_kinds, p_texts, p_times) WITH ORDINALITY AS r (seq, kind, said, pause, n)
-        JOIN headgate.jobs j ON j.seq = r.seq
+        JOIN headgate.live l ON l.seq = r.seq JOIN headgate.jobs j ON j.seq = r.seq
     ), kept AS (
         INSERT INTO headgate.attempts (job, number, outcome, started_at, ended_at, worker, error)
-        SELECT j.seq, j.attempt, s.outcome, j.started_at, p_now, coalesce(j.worker, ''),
+        SELECT s.seq, s.attempt, s.outcome, s.started_at, p_now, coalesce(s.worker, ''),
                CASE WHEN s.kind IN ('f', 'l') THEN s.said END
-        FROM said s JOIN headgate.jobs j ON j.seq = s.seq WHERE s.state = 'scheduled'
+        FROM said s WHERE s.state = 'scheduled'
+    ), gone AS (
+        DELETE FROM headgate.live l USING said s WHERE l.seq = s.seq AND s.state <> 'scheduled'
+    ), finished AS (
+        INSERT INTO headgate.ended (seq, state, due, attempt, tries, worker, started_at, ended_at, outcome,
+                                    cancel_requested, error, result, progress, expires_at)
+        SELECT s.seq, s.state, s.due, s.attempt, s.tries, s.worker, s.started_at, p_now, s.outcome, s.cancel_requested,
+               CASE WHEN s.kind IN ('f', 'c', 'l') THEN s.said END, CASE WHEN s.kind = 's' THEN s.said END, s.progress,
+               p_now + coalesce(s.retention, CASE s.state WHEN 'succeeded' THEN p_keep[1] WHEN 'failed' THEN p_keep[2]
+                                                          ELSE p_keep[3] END)
+        FROM said s WHERE s.state <> 'scheduled'
     ), moved AS (
-        UPDATE headgate.jobs j
-        SET state = s.state,
-            due = CASE WHEN s.state = 'scheduled' THEN s.back ELSE j.due END,
-            outcome = CASE WHEN s.state = 'scheduled' THEN NULL ELSE s.outcome END,
-            worker = CASE WHEN s.state = 'scheduled' THEN NULL ELSE j.worker END,
-            started_at = CASE WHEN s.state = 'scheduled' THEN NULL ELSE j.started_at END,
-            ended_at = CASE WHEN s.state = 'scheduled' THEN NULL ELSE p_now END,
-            error = CASE WHEN s.kind IN ('f', 'c', 'l') THEN s.said END,
-            result = CASE WHEN s.kind = 's' THEN s.said END,
-            tries = j.tries - CASE WHEN s.state = 'scheduled' AND s.kind IN ('z', 'r') THEN 1 ELSE 0 END,
-            refusals = CASE WHEN s.state = 'scheduled' THEN NULL ELSE j.refusals END,
-            expires_at = CASE WHEN s.state <> 'scheduled' THEN p_now + coalesce(j.retention,
-                CASE s.state WHEN 'succeeded' THEN p_keep[1] WHEN 'failed' THEN p_keep[2] ELSE p_keep[3] END) END
-        FROM said s WHERE j.seq = s.seq
-        RETURNING j.seq, s.n, j.state, j.due
+        UPDATE headgate.live l
+        SET state = 'scheduled', due = s.back, worker = NULL, started_at = NULL, refusals = NULL,
+            error = CASE WHEN s.kind IN ('f', 'l') THEN s.said END,
+            tries = l.tries - CASE WHEN s.kind IN ('z', 'r') THEN 1 ELSE 0 END
+        FROM said s WHERE l.seq = s.seq AND s.state = 'scheduled'
+        RETURNING l.seq, s.n, l.due
     )
-    SELECT array_agg(m.seq ORDER BY m.n) INTO v_back FROM moved m WHERE m.state = 'scheduled' AND m.due <= p_now;
+    SELECT array_agg(m.seq ORDER BY m.n) INTO v_back FROM moved m WHERE m.due <= p_now;
     RETURN coalesce(v_back, '{}');
 END $$;
 
@@ -59,22 +59,24 @@ END $$;
 CREATE OR REPLACE FUNCTION headgate._wait(p_retry json, p_tries integer) RETURNS bigint
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN (p_retry ->> 1)::bigint = 0 THEN 0
-                ELSE trunc(least((p_retry ->> 3)::float8,
-                                 (p_retry ->> 1)::float8 * (p_retry ->> 2)::float8 ^ least(p_tries - 1, 64)))::bigint
-                                     END
+                ELSE trunc(least((p_retry ->> 3)::float8, (p_retry ->> 1)::float8
+                                 * (p_retry ->> 2)::float8 ^ least(p_tries - 1, 64)))::bigint END
 $$;
 
 -- What a worker reports, as far as the fence lets it through; progress is written down.
--- `refused` are positions in p_jobs; `keys` what the others hold.   Locks: jobs in order (3).   Reads: jobs_id,
--- holders_job. (The || '' keep the planner from jobs_running: ids find few rows, a worker many.)
+-- `refused` are positions in p_jobs; `keys` what the others hold.
+-- Locks: live in order (3).   Reads: jobs_id, live by primary key, holders_job.
 CREATE OR REPLACE FUNCTION headgate._report(p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[],
-    p_texts text[],
-    p_times bigint[], OUT seqs bigint[], OUT kinds text[], OUT texts text[], OUT times bigint[], OUT keys text[],
-        OUT refused integer[])
+    p_texts text[], p_times bigint[],
+    OUT seqs bigint[], OUT kinds text[], OUT texts text[], OUT times bigint[], OUT keys text[], OUT refused integer[])
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_held bigint[] := ARRAY(
+        SELECT l.seq FROM headgate.live l
+        WHERE l.seq = ANY (ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.id = ANY (p_jobs)))
+            AND l.worker || '' = p_worker AND l.state || '' = 'running'
+        ORDER BY l.seq FOR UPDATE);
 BEGIN
-    PERFORM 1 FROM headgate.jobs j
-    WHERE j.id = ANY (p_jobs) AND j.state || '' = 'running' AND j.worker || '' = p_worker ORDER BY j.id FOR UPDATE;
     SELECT array_agg(x.seq) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
            array_agg(x.kind) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
            array_agg(x.said) FILTER (WHERE x.seq IS NOT NULL AND x.kind <> 'p'),
@@ -82,47 +84,44 @@ BEGIN
            array_agg(x.n::integer) FILTER (WHERE x.seq IS NULL)
     INTO seqs, kinds, texts, times, refused
     FROM (
-        SELECT j.seq, r.n, r.kind, r.said, r.pause
-        FROM unnest(p_jobs, p_attempts, p_kinds, p_texts, p_times) WITH ORDINALITY AS r (id, attempt, kind, said, pause,
-            n)
-        LEFT JOIN headgate.jobs j ON j.id = r.id AND j.attempt = r.attempt
-            AND j.worker || '' = p_worker AND j.state || '' = 'running'
+        SELECT l.seq, r.n, r.kind, r.said, r.pause
+        FROM unnest(p_jobs, p_attempts, p_kinds, p_texts, p_times) WITH ORDINALITY
+            AS r (id, attempt, kind, said, pause, n)
+        LEFT JOIN headgate.jobs j ON j.id = r.id
+        LEFT JOIN headgate.live l ON l.seq = j.seq AND l.seq = ANY (v_held) AND l.attempt = r.attempt
         ORDER BY r.n
     ) AS x;
     IF 'p' = ANY (p_kinds) THEN
-        UPDATE headgate.jobs j SET progress = r.said
+        UPDATE headgate.live l SET progress = r.said
         FROM unnest(p_jobs, p_attempts, p_kinds, p_texts) AS r (id, attempt, kind, said)
-        WHERE r.kind = 'p' AND j.id = r.id AND j.attempt = r.attempt AND j.worker || '' = p_worker
-            AND j.state || '' = 'running';
+        JOIN headgate.jobs j ON j.id = r.id
+        WHERE r.kind = 'p' AND l.seq = j.seq AND l.seq = ANY (v_held) AND l.attempt = r.attempt;
     END IF;
     keys := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (seqs));
 END $$;
 
--- The same for successes alone, which are written down in the same statement. What they hold is still to be given back.
--- Locks: jobs in order (3).   Reads: jobs_id, holders_job.
-CREATE OR REPLACE FUNCTION headgate._succeed(p_worker text, p_jobs text[], p_attempts integer[], p_texts text[],
-    p_now bigint,
-    p_keep bigint[], OUT seqs bigint[], OUT keys text[], OUT refused integer[])
+-- An unfinished job ends as cancelled.   The caller holds it; what it held or was promised was given back before.
+CREATE OR REPLACE FUNCTION headgate._cancel(p_seq bigint, p_now bigint, p_keep bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    v_places bigint[];
 BEGIN
-    WITH done AS (
-        UPDATE headgate.jobs j
-        SET state = 'succeeded', outcome = 'succeeded', ended_at = p_now, result = r.said,
-            expires_at = p_now + coalesce(j.retention, p_keep[1])
-        FROM (
-            SELECT u.id, u.attempt, u.said, u.n
-            FROM unnest(p_jobs, p_attempts, p_texts) WITH ORDINALITY AS u (id, attempt, said, n)
-                ORDER BY u.id COLLATE "C"
-        ) AS r
-        WHERE j.id = r.id AND j.attempt = r.attempt AND j.worker || '' = p_worker AND j.state || '' = 'running'
-        RETURNING j.seq, r.n
+    WITH gone AS (
+        DELETE FROM headgate.live l WHERE l.seq = p_seq RETURNING l.*
     )
-    SELECT array_agg(d.seq), array_agg(d.n) INTO seqs, v_places FROM done d;
-    keys := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = ANY (seqs));
-    IF v_places IS NULL OR cardinality(v_places) < cardinality(p_jobs) THEN
-        refused := ARRAY(SELECT n FROM generate_series(1, cardinality(p_jobs)) AS n
-            WHERE n <> ALL (coalesce(v_places, '{}')));
-    END IF;
+    INSERT INTO headgate.ended (seq, state, due, attempt, tries, worker, started_at, ended_at, cancel_requested, error,
+                                progress, expires_at)
+    SELECT g.seq, 'cancelled', g.due, g.attempt, g.tries, g.worker, g.started_at, p_now, g.cancel_requested, g.error,
+           g.progress, p_now + coalesce(j.retention, p_keep[3])
+    FROM gone g JOIN headgate.jobs j ON j.seq = g.seq;
+END $$;
+
+-- A job whose row in `live` is gone (or never was) is scheduled.   The caller holds its row in `jobs`.
+CREATE OR REPLACE FUNCTION headgate._schedule(p_seq bigint, p_due bigint, p_attempt integer, p_tries integer,
+                                              p_error text, p_progress text) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, unique_key, attempt,
+                               tries, error, progress)
+    SELECT j.seq, j.task, j.queue, j.tenant, j.priority, p_due, 'scheduled', j.use_keys, j.use_units, j.unique_key,
+           p_attempt, p_tries, p_error, p_progress
+    FROM headgate.jobs j WHERE j.seq = p_seq;
 END $$;

@@ -28,7 +28,7 @@ BEGIN
 END $$;
 
 -- Renew a lease; returns now and the jobs for which a cancel was asked, or nothing if the lease has lapsed.
--- Locks: workers (2).   Reads: jobs_running.
+-- Locks: workers (2).   Reads: live_cancelling.
 CREATE OR REPLACE FUNCTION headgate.heartbeat(p_id text, p_now bigint, OUT beat_at bigint, OUT cancelling text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -41,12 +41,13 @@ BEGIN
     END IF;
 END $$;
 
+-- Only running jobs can have been asked for.   Reads: live_cancelling.
 CREATE OR REPLACE FUNCTION headgate._cancelling(p_worker text) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (
-        SELECT array_agg(j.id) FROM headgate.jobs j WHERE j.worker = p_worker AND j.state = 'running'
-            AND j.cancel_requested
+        SELECT array_agg(j.id) FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
+        WHERE l.worker = p_worker AND l.cancel_requested
     );
 END $$;
 
@@ -72,9 +73,8 @@ CREATE OR REPLACE FUNCTION headgate._end_all(p_id text, p_kind text, p_text text
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_seqs bigint[] := ARRAY(SELECT l.seq FROM (
-        SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.id FOR UPDATE) AS l
-            ORDER BY l.seq);
+    v_seqs bigint[] := ARRAY(
+        SELECT j.seq FROM headgate.live j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.seq FOR UPDATE);
     v_size integer[] := ARRAY[cardinality(v_seqs)];
 BEGIN
     IF cardinality(v_seqs) = 0 THEN
@@ -110,13 +110,23 @@ END $$;
 -- When a sweep will next have work (retention aside: it can wait for any sweep).   Reads: the first entry of each
 -- index.
 CREATE OR REPLACE FUNCTION headgate._next_due() RETURNS bigint
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN (
-        SELECT least((SELECT min(j.due) FROM headgate.jobs j WHERE j.state = 'scheduled'),
-                     (SELECT min(t.at) FROM headgate.timers t),
-                     (SELECT min(w.lease_until) FROM headgate.workers w),
-                     (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
-                     (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
-    );
-END $$;
+LANGUAGE sql STABLE AS $$
+    SELECT least((SELECT min(j.due) FROM headgate.live j WHERE j.state = 'scheduled'),
+                 (SELECT min(t.at) FROM headgate.timers t),
+                 (SELECT min(w.lease_until) FROM headgate.workers w),
+                 (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
+                 (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
+$$;
+
+-- Both that a worker wants to know besides: which of its jobs were asked to be cancelled, and when to sweep. In FROM it
+-- melts into the caller's plan.
+CREATE OR REPLACE FUNCTION headgate._asked(p_worker text) RETURNS TABLE (cancelling text[], at bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT (SELECT array_agg(j.id) FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
+            WHERE l.worker = p_worker AND l.cancel_requested),
+           least((SELECT min(j.due) FROM headgate.live j WHERE j.state = 'scheduled'),
+                 (SELECT min(t.at) FROM headgate.timers t),
+                 (SELECT min(w.lease_until) FROM headgate.workers w),
+                 (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
+                 (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
+$$;

@@ -4,20 +4,20 @@
 -- p_by        the listener of this process; p_sole: it is this worker's alone and wants no call while the worker is
 --             full. When it begins to want one, `more` asks for another look: what was committed meanwhile called
 --             nobody.
--- Answers `leased` false, having done nothing, when the lease has lapsed. `refused` are positions in p_jobs.
+-- Answers with a row for each started job, in the order of `place`, and a last one (no id) about the step as a whole:
+-- `leased` is false, and nothing was done, when the lease has lapsed; `refused` are positions in p_jobs.
 -- Locks: rules (1), the worker KEY SHARE (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys
 -- (6).
--- Reads: jobs_id, jobs_ready, jobs_waiting, jobs_offered, jobs_running.
+-- Reads: jobs_id, live by primary key, live_ready, live_fresh, live_aside, live_waiting, live_offered, live_cancelling.
 CREATE OR REPLACE FUNCTION headgate.exchange(
     p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[], p_texts text[], p_times bigint[],
     p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text,
-        p_sole boolean,
-    OUT leased boolean, OUT at bigint, OUT refused integer[], OUT cancelling text[], OUT next_due bigint,
-        OUT more boolean,
-    OUT wake boolean, OUT ended boolean, OUT again boolean, OUT set_aside text[],
-    OUT ids text[], OUT numbers integer[], OUT tasks text[], OUT queues text[], OUT args text[], OUT tenants text[],
-    OUT priorities smallint[], OUT tries integer[], OUT retries text[], OUT timeouts bigint[], OUT metadatas text[],
-    OUT enqueued bigint[], OUT progresses text[])
+    p_sole boolean)
+RETURNS TABLE (
+    place bigint, id text, number integer, task text, queue text, args text, tenant text, priority smallint,
+    tries integer, retry text, timeout bigint, metadata text, enqueued bigint, progress text,
+    at bigint, leased boolean, refused integer[], cancelling text[], next_due bigint, more boolean, wake boolean,
+    ended boolean, again boolean, set_aside text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -44,11 +44,20 @@ DECLARE
     v_each    boolean := false;
     v_limited boolean := false;
     v_capped  boolean;
+    v_aside   boolean;         -- whether there is anybody set aside, any newcomer, any paused queue
+    v_fresh   boolean;
+    v_paused  boolean;
+    v_promised boolean;        -- whether there were offers, and keys to look at, when this step began
+    v_look    boolean;
+    v_made    integer := 0;    -- how many were offered room in this step
+    v_places  bigint[];
+    v_first   text;
+    v_last    text;
     v_passed  boolean := false;
     v_new     boolean;
     v_met     boolean := false;
     v_many    boolean := false;
-    s         record;
+    l         record;
     v_asked   integer;
     v_found   integer;
     v_unknown text[] := '{}';
@@ -56,22 +65,55 @@ DECLARE
 BEGIN
     at := headgate._now(p_now);
     PERFORM pg_advisory_xact_lock_shared(1212629332, {lock});
-    SELECT w.tasks, w.lease_until INTO v_known, v_until FROM headgate.workers w WHERE w.id = p_worker FOR KEY SHARE;
+    SELECT w.tasks, w.lease_until, EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside),
+           EXISTS (SELECT 1 FROM headgate.live j WHERE j.fresh), EXISTS (SELECT 1 FROM headgate.paused),
+           EXISTS (SELECT 1 FROM headgate.live j WHERE j.offered_by IS NOT NULL),
+           EXISTS (SELECT 1 FROM headgate.rechecks),
+           EXISTS (SELECT 1 FROM headgate.limits m WHERE m.cap AND m.kind <> 'rate')
+               OR EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.cap)
+    INTO v_known, v_until, v_aside, v_fresh, v_paused, v_promised, v_look, v_capped
+    FROM headgate.workers w WHERE w.id = p_worker FOR KEY SHARE;
     leased := coalesce(v_until > at, false);
     IF NOT leased THEN
+        RETURN NEXT;
         RETURN;
     END IF;
     more := false;
     wake := false;
     ended := cardinality(p_jobs) > 0;
-    v_capped := headgate._any_caps();
 
-    -- The fence. Plain successes are written down at once; what they held is given back when its keys are locked.
+    -- The fence. Plain successes are written down at once, and their slots given back: nobody else touches the holders
+    -- of a job whose row is held. Who is next is decided when the keys are locked.
     IF NOT ended THEN
         NULL;
     ELSIF 's' = ALL (p_kinds) THEN
-        SELECT d.seqs, d.keys, d.refused INTO v_seqs, v_freed, refused
-        FROM headgate._succeed(p_worker, p_jobs, p_attempts, p_texts, at, p_keep) AS d;
+        -- (The || '' keep the planner from live_running: a worker has many rows.)
+        WITH done AS (
+            DELETE FROM headgate.live j
+            USING (
+                SELECT o.seq, o.retention, u.attempt, u.said, u.n
+                FROM unnest(p_jobs, p_attempts, p_texts) WITH ORDINALITY AS u (id, attempt, said, n)
+                JOIN headgate.jobs o ON o.id = u.id ORDER BY o.seq
+            ) AS r
+            WHERE j.seq = r.seq AND j.attempt = r.attempt AND j.worker || '' = p_worker AND j.state || '' = 'running'
+            RETURNING j.seq, j.due, j.attempt, j.tries, j.started_at, j.cancel_requested, j.progress, r.retention,
+                      r.said, r.n
+        ), written AS (
+            INSERT INTO headgate.ended (seq, state, due, attempt, tries, worker, started_at, ended_at, outcome,
+                                        cancel_requested, result, progress, expires_at)
+            SELECT d.seq, 'succeeded', d.due, d.attempt, d.tries, p_worker, d.started_at, at, 'succeeded',
+                   d.cancel_requested, d.said, d.progress, at + coalesce(d.retention, p_keep[1])
+            FROM done d
+        )
+        SELECT array_agg(d.seq), array_agg(d.n) INTO v_seqs, v_places FROM done d;
+        WITH gone AS (
+            DELETE FROM headgate.holders h WHERE h.job = ANY (v_seqs) RETURNING h.key
+        )
+        SELECT array_agg(g.key) INTO v_freed FROM gone g;
+        IF v_places IS NULL OR cardinality(v_places) < cardinality(p_jobs) THEN
+            refused := ARRAY(SELECT r.n FROM generate_series(1, cardinality(p_jobs)) AS r (n)
+                WHERE r.n <> ALL (coalesce(v_places, '{}')));
+        END IF;
     ELSE
         SELECT d.seqs, d.kinds, d.texts, d.times, d.keys, d.refused INTO v_seqs, v_kinds, v_texts, v_times, v_freed,
             refused
@@ -86,9 +128,25 @@ BEGIN
     -- All keys that this step will need, as far as it can see, are locked at once.
     v_keys := v_freed || v_keys;
     IF v_wanted > 0 THEN
-        SELECT r.seqs, r.spare, r.limited, r.newcomers INTO v_cands, v_spare, v_limited, v_new
-        FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
-        wake := v_spare;
+        IF p_queues IS NULL AND NOT (v_aside OR v_fresh OR v_paused) THEN
+            -- One line is all there is, most of the time: it is read from its front once.
+            SELECT array_agg(f.seq), coalesce(bool_or(f.limited), false), min(f.queue),
+                   (SELECT max(j.queue) FROM headgate.live j
+                    WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh)
+            INTO v_cands, v_limited, v_first, v_last FROM (
+                SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
+                       OR j.task <> ALL (v_known) AS limited
+                FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh
+                ORDER BY j.queue, j.priority, j.due, j.seq LIMIT least(v_wanted, v_looks)
+                FOR UPDATE SKIP LOCKED
+            ) AS f;
+            v_cands := coalesce(v_cands, '{}');
+        END IF;
+        IF v_first IS DISTINCT FROM v_last OR p_queues IS NOT NULL OR v_aside OR v_fresh OR v_paused THEN
+            SELECT r.seqs, r.spare, r.limited, r.newcomers INTO v_cands, v_spare, v_limited, v_new
+            FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
+            wake := v_spare;
+        END IF;
         IF cardinality(v_keys) > cardinality(v_seqs) THEN  -- they have several: so will who is offered what comes back
             v_keys := v_keys || headgate._next_keys(v_keys, v_capped);
         END IF;
@@ -96,9 +154,16 @@ BEGIN
             v_needed := headgate._keys_of(v_cands);
             v_keys := v_keys || v_needed;
         END IF;
+        IF v_look AND v_wanted > coalesce(cardinality(v_freed), 0) THEN
+            -- No more than there are places for: the rest is for others, at this very moment.
+            v_freed := v_freed || headgate._checks(v_wanted - coalesce(cardinality(v_freed), 0));
+            v_keys := v_keys || v_freed;
+        END IF;
     END IF;
     IF cardinality(v_keys) > 0 THEN
-        PERFORM headgate._lock_keys(v_keys);
+        INSERT INTO headgate.keys (key) SELECT u.key FROM unnest(v_keys) AS u (key)
+        WHERE u.key IS NOT NULL GROUP BY u.key ORDER BY u.key COLLATE "C"
+        ON CONFLICT (key) DO UPDATE SET key = excluded.key WHERE false;  -- as _lock_keys does
         v_locked := v_keys;
     END IF;
 
@@ -111,28 +176,26 @@ BEGIN
     END IF;
 
     -- Settle, give back, offer.
-    IF cardinality(v_seqs) > 0 THEN
-        IF v_each THEN
-            v_touched := headgate._end_each(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
-            wake := true;
-        ELSE
-            IF v_kinds IS NOT NULL THEN
-                PERFORM headgate._settle(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
-                wake := wake OR p_kinds && ARRAY['f', 'z'];
-            END IF;
-            IF v_wanted > 0 AND cardinality(v_cands) = 0 AND cardinality(v_freed) > 0 AND NOT v_capped AND NOT v_limited
-                THEN
-                -- Nobody is ready before: a slot may go straight to the next in line, from waiting to running in one
-                -- write.
-                SELECT n.seqs, n.keys, n.simple INTO v_round, v_offers, v_passed
-                FROM headgate._pass_on(v_seqs, v_freed, v_known, p_queues, v_wanted) AS n;
-                v_touched := v_freed;
-            ELSIF cardinality(v_locked) > 0 THEN
-                v_touched := headgate._give_back(v_seqs);
-            END IF;
+    v_touched := v_freed;
+    IF cardinality(v_seqs) IS NULL THEN
+        NULL;
+    ELSIF v_each THEN
+        v_touched := v_freed || headgate._end_each(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
+        wake := true;
+    ELSIF v_kinds IS NOT NULL THEN
+        PERFORM headgate._settle(v_seqs, v_kinds, v_texts, v_times, at, p_keep);
+        v_touched := v_freed || headgate._give_back(v_seqs);
+        wake := wake OR p_kinds && ARRAY['f', 'z'];
+    END IF;
+    IF cardinality(v_touched) > 0 THEN
+        IF v_wanted > 0 AND cardinality(v_cands) = 0 AND NOT (v_each OR v_capped OR v_limited OR v_paused) THEN
+            -- Nobody is ready before: a slot may go straight to the next in line, from waiting to running in one write.
+            SELECT n.seqs, n.keys, n.simple INTO v_round, v_offers, v_passed
+            FROM headgate._pass_on(v_touched, v_known, p_queues, v_wanted, v_promised) AS n;
         END IF;
         IF NOT v_passed THEN
             v_offered := headgate._offer(v_touched, at, p_ttl);
+            v_made := v_offered;
         END IF;
     END IF;
 
@@ -178,71 +241,63 @@ BEGIN
             END IF;
         END IF;
         IF v_found > 0 AND cardinality(v_round) > 0 THEN
-            WITH begun AS (
-                UPDATE headgate.jobs j
-                SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1, started_at = at,
-                    ended_at = NULL, outcome = NULL, error = NULL, result = NULL, waiting_on = NULL, offered_by = NULL,
-                    units = 0, set_aside = false, fresh = false
-                FROM unnest(v_round) WITH ORDINALITY AS r (seq, n) WHERE j.seq = r.seq
-                RETURNING r.n, j.id, j.attempt, j.task, j.queue, j.args, j.tenant, j.priority, j.tries, j.retry,
-                    j.timeout,
-                          j.metadata, j.enqueued_at, j.progress
-            )
-            SELECT array_agg(x.id) AS ids, array_agg(x.attempt) AS numbers, array_agg(x.task) AS tasks,
-                   array_agg(x.queue) AS queues, array_agg(x.args) AS args, array_agg(x.tenant) AS tenants,
-                   array_agg(x.priority) AS priorities, array_agg(x.tries) AS tries, array_agg(x.retry) AS retries,
-                   array_agg(x.timeout) AS timeouts, array_agg(x.metadata) AS metadatas,
-                   array_agg(x.enqueued_at) AS enqueued, array_agg(x.progress) AS progresses
-            INTO s FROM (SELECT b.* FROM begun b ORDER BY b.n) AS x;
-            ids := ids || s.ids;
-            numbers := numbers || s.numbers;
-            tasks := tasks || s.tasks;
-            queues := queues || s.queues;
-            args := args || s.args;
-            tenants := tenants || s.tenants;
-            priorities := priorities || s.priorities;
-            tries := tries || s.tries;
-            retries := retries || s.retries;
-            timeouts := timeouts || s.timeouts;
-            metadatas := metadatas || s.metadatas;
-            enqueued := enqueued || s.enqueued;
-            progresses := progresses || s.progresses;
+            RETURN QUERY UPDATE headgate.live j
+            SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1,
+                started_at = exchange.at, error = NULL, waiting_on = NULL, offered_by = NULL, units = 0,
+                set_aside = false, fresh = false
+            FROM unnest(v_round) WITH ORDINALITY AS r (seq, n) JOIN headgate.jobs o ON o.seq = r.seq
+            WHERE j.seq = r.seq
+            RETURNING r.n - v_wanted, o.id, j.attempt, o.task, o.queue, o.args, o.tenant, o.priority, j.tries, o.retry,
+                o.timeout, o.metadata, o.enqueued_at, j.progress, NULL::bigint, NULL::boolean, NULL::integer[],
+                NULL::text[], NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, NULL::text[];
             v_wanted := v_wanted - cardinality(v_round);
         END IF;
         v_offered := 0;
         IF cardinality(v_touched) > 0 THEN
             v_offered := headgate._offer(v_touched, at, p_ttl);
+            v_made := v_made + v_offered;
         END IF;
         v_cands := NULL;
         v_passed := false;
         v_all := v_offered = 0 AND v_found < v_asked;
         EXIT WHEN v_all;
     END LOOP;
-    more := (v_wanted > 0 AND (v_met OR NOT v_all)) OR cardinality(v_left) > 0;
+    more := (v_wanted > 0 AND (v_met OR NOT v_all OR v_look AND EXISTS (SELECT 1 FROM headgate.rechecks)))
+        OR cardinality(v_left) > 0;
     IF cardinality(v_unknown) > 0 THEN
         set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task
             ORDER BY min(u.n));
     END IF;
-    wake := wake OR v_offered > 0 OR cardinality(v_left) > 0;
+    -- Also who serves other queues: offers are made in each.
+    wake := wake OR v_offered > 0 OR cardinality(v_left) > 0 OR v_made > 0 AND p_queues IS NOT NULL;
 
-    cancelling := headgate._cancelling(p_worker);
-    next_due := headgate._next_due();
-    again := NOT headgate.wake(wake, ended, p_by);
-    IF p_sole AND p_want > 0 THEN
-        UPDATE headgate.listeners l SET work = v_wanted > 0 WHERE l.id = p_by AND l.work <> (v_wanted > 0);
+    -- One look at what is asked of everybody.
+    SELECT n.cancelling, n.at, w.work, w.busy, w.ended, w.own INTO l
+    FROM (SELECT bool_or(x.work) FILTER (WHERE x.id IS DISTINCT FROM p_by) AS work,
+                 bool_or(NOT x.work) FILTER (WHERE x.id IS DISTINCT FROM p_by) AS busy,
+                 bool_or(x.ended) FILTER (WHERE x.id IS DISTINCT FROM p_by) AS ended,
+                 bool_or(x.work) FILTER (WHERE x.id = p_by) AS own
+          FROM headgate.listeners x) AS w
+    CROSS JOIN headgate._asked(p_worker) AS n;
+    cancelling := l.cancelling;
+    next_due := l.at;
+    again := NOT headgate._ring(wake, ended, p_by, l.work, l.busy, l.ended);
+    IF p_sole AND p_want > 0 AND l.own <> (v_wanted > 0) THEN
+        UPDATE headgate.listeners x SET work = v_wanted > 0 WHERE x.id = p_by AND x.work <> (v_wanted > 0);
         more := more OR (FOUND AND v_wanted > 0);
     END IF;
+    RETURN NEXT;
 END $$;
 
 -- The keys of those who will probably be offered what comes back of p_keys, so that they can be locked with them.
--- Reads: jobs_waiting.
+-- Reads: live_waiting.
 CREATE OR REPLACE FUNCTION headgate._next_keys(p_keys text[], p_caps boolean) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (
         SELECT array_agg(DISTINCT x.key) FROM unnest(p_keys) AS k (key)
         CROSS JOIN LATERAL (
-            SELECT u.keys FROM headgate.jobs j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, p_caps) AS u
+            SELECT u.keys FROM headgate.live j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, p_caps) AS u
             WHERE j.state = 'waiting' AND j.waiting_on = k.key
             ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 2
         ) AS w, unnest(w.keys) AS x (key)

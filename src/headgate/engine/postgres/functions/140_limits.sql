@@ -41,15 +41,15 @@ BEGIN
     RETURN headgate._waited(v_names);
 END $$;
 
--- The keys of these limits that have waiters: one index step per key, however many wait.   Reads: jobs_waiting.
+-- The keys of these limits that have waiters: one index step per key, however many wait.   Reads: live_waiting.
 CREATE OR REPLACE FUNCTION headgate._waited(p_names text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     RETURN (
         WITH RECURSIVE k (key) AS (
-            SELECT min(j.waiting_on) FROM headgate.jobs j WHERE j.state = 'waiting'
+            SELECT min(j.waiting_on) FROM headgate.live j WHERE j.state = 'waiting'
             UNION ALL
-            SELECT (SELECT min(j.waiting_on) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on > k.key)
+            SELECT (SELECT min(j.waiting_on) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on > k.key)
             FROM k WHERE k.key IS NOT NULL
         )
         SELECT coalesce(array_agg(k.key), '{}') FROM k
@@ -58,13 +58,13 @@ BEGIN
 END $$;
 
 -- A cap that is put up on a task or queue counts what runs already. Nobody starts or ends anything meanwhile, since all
--- that do hold the rules.   Reads: jobs_running.
+-- that do hold the rules.   Reads: live_running.
 CREATE OR REPLACE FUNCTION headgate._adopt(p_names text[], p_now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     INSERT INTO headgate.holders (key, job, since, reserved)
     SELECT 'c0:' || c.name, j.seq, p_now, false
-    FROM unnest(p_names) AS c (name) JOIN headgate.jobs j ON j.state = 'running'
+    FROM unnest(p_names) AS c (name) JOIN headgate.live j ON j.state = 'running'
         AND c.name IN ('task:' || j.task, 'queue:' || j.queue)
     LEFT JOIN headgate.limits l ON l.name = c.name
     WHERE l.kind <> 'rate' OR (l.kind IS NULL AND EXISTS (

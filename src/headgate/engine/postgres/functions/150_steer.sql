@@ -1,7 +1,7 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
 -- Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
--- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids (3), their keys (4), waiters
--- (5).   Reads: jobs_id, jobs_unique.
+-- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids and their rows in `live` (3),
+-- their keys (4), waiters (5).   Reads: jobs_id, live_unique.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[],
     p_by text,
                                           OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean,
@@ -26,17 +26,17 @@ BEGIN
         PERFORM headgate._lock_uniques(array_agg(x.tenant), array_agg(x.unique_key))
         FROM headgate.jobs x WHERE x.id = ANY (p_ids) AND x.unique_key IS NOT NULL;
     END IF;
-    PERFORM headgate._hold_rules();
-    SELECT array_agg(l.seq) INTO v_seqs FROM (
-        SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR UPDATE) AS l;
-    IF p_verb IN ('restart', 'expedite') THEN
+    v_seqs := headgate._hold_jobs(p_ids);
+    IF p_verb = 'restart' THEN
+        v_keys := headgate._needs_of(v_seqs);
+    ELSIF p_verb = 'expedite' THEN
         v_keys := headgate._keys_of(v_seqs);
     ELSIF p_verb = 'cancel' THEN
         v_keys := ARRAY(
-            SELECT h.key FROM headgate.holders h JOIN headgate.jobs x ON x.seq = h.job WHERE x.seq = ANY (v_seqs)
+            SELECT h.key FROM headgate.holders h JOIN headgate.live x ON x.seq = h.job WHERE x.seq = ANY (v_seqs)
                 AND x.state <> 'running'
-            UNION SELECT x.offered_by FROM headgate.jobs x WHERE x.seq = ANY (v_seqs) AND x.offered_by IS NOT NULL
-            UNION SELECT x.waiting_on FROM headgate.jobs x WHERE x.seq = ANY (v_seqs) AND x.waiting_on IS NOT NULL);
+            UNION SELECT x.offered_by FROM headgate.live x WHERE x.seq = ANY (v_seqs) AND x.offered_by IS NOT NULL
+            UNION SELECT x.waiting_on FROM headgate.live x WHERE x.seq = ANY (v_seqs) AND x.waiting_on IS NOT NULL);
     END IF;
     IF cardinality(v_keys) > 0 THEN
         PERFORM headgate._lock_keys(v_keys);
@@ -44,22 +44,20 @@ BEGIN
 
     FOREACH v_id IN ARRAY p_ids LOOP
         -- Only what is held: a job that somebody else made since is not known here.
-        SELECT x.* INTO j FROM headgate.jobs x WHERE x.id = v_id AND x.seq = ANY (v_seqs);
+        SELECT x.seq, coalesce(l.state, e.state) AS state INTO j
+        FROM headgate.jobs x LEFT JOIN headgate.live l ON l.seq = x.seq LEFT JOIN headgate.ended e ON e.seq = x.seq
+        WHERE x.id = v_id AND x.seq = ANY (v_seqs);
         v_ok := coalesce(CASE p_verb
             WHEN 'cancel' THEN j.state IN ('scheduled', 'ready', 'waiting', 'running')
             WHEN 'restart' THEN j.state IN ('failed', 'cancelled')
             WHEN 'expedite' THEN j.state = 'scheduled'
             ELSE j.state IN ('succeeded', 'failed', 'cancelled') END, false);
         IF v_ok AND p_verb = 'cancel' AND j.state = 'running' THEN
-            UPDATE headgate.jobs x SET cancel_requested = true WHERE x.seq = j.seq;
+            UPDATE headgate.live x SET cancel_requested = true WHERE x.seq = j.seq;
             wake := true;
         ELSIF v_ok AND p_verb = 'cancel' THEN
             v_touched := v_touched || headgate._give_back(ARRAY[j.seq]);
-            UPDATE headgate.jobs x
-            SET state = 'cancelled', ended_at = v_now, expires_at = v_now + coalesce(x.retention, p_keep[3]),
-                outcome = NULL,
-                waiting_on = NULL, offered_by = NULL, units = 0, set_aside = false, fresh = false
-            WHERE x.seq = j.seq;
+            PERFORM headgate._cancel(j.seq, v_now, p_keep);
             ended := true;
         ELSIF v_ok AND p_verb = 'restart' THEN
             v_ok := headgate._restart(j.seq, v_now);
@@ -68,37 +66,75 @@ BEGIN
                 wake := true;
             END IF;
         ELSIF v_ok AND p_verb = 'expedite' THEN
-            UPDATE headgate.jobs x SET due = v_now WHERE x.seq = j.seq;
+            UPDATE headgate.live x SET due = v_now WHERE x.seq = j.seq;
             v_touched := headgate._arrive(ARRAY[j.seq], v_now, v_touched);
             wake := true;
         ELSIF v_ok THEN
             DELETE FROM headgate.attempts a WHERE a.job = j.seq;
+            DELETE FROM headgate.ended x WHERE x.seq = j.seq;
             DELETE FROM headgate.jobs x WHERE x.seq = j.seq;
         END IF;
         done := done || v_ok;
         states := array_append(states, CASE WHEN p_verb = 'delete' OR NOT v_ok THEN j.state
-                                            ELSE (SELECT x.state FROM headgate.jobs x WHERE x.seq = j.seq) END);
+                                            ELSE headgate._state(v_id) END);
     END LOOP;
     wake := headgate._offer(v_touched, v_now, p_ttl) > 0 OR wake;
     again := NOT headgate.wake(wake, ended, p_by);
 END $$;
 
+-- Hold the rules (1) and jobs by their ids (3); returns the jobs.
+-- A caller's transaction may hold a job for minutes that it replaces. Whoever changes a number would wait for whoever
+-- waits for such a job and holds the rules, and all others behind him. So nobody holds the rules while he waits for
+-- long.
+CREATE OR REPLACE FUNCTION headgate._hold_jobs(p_ids text[]) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_timeout text := current_setting('lock_timeout');
+    v_ruled   boolean;
+    v_seqs    bigint[];
+    v_seq     bigint;
+BEGIN
+    LOOP
+        v_ruled := false;
+        BEGIN
+            PERFORM headgate._hold_rules();
+            v_ruled := true;
+            PERFORM set_config('lock_timeout', '100', true);
+            v_seqs := ARRAY(SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids) ORDER BY x.id FOR UPDATE);
+            PERFORM 1 FROM headgate.live x WHERE x.seq = ANY (v_seqs) ORDER BY x.seq FOR UPDATE;
+            PERFORM set_config('lock_timeout', v_timeout, true);
+            RETURN v_seqs;
+        EXCEPTION WHEN lock_not_available THEN
+            IF NOT v_ruled THEN  -- the server's own setting has run out
+                RAISE;
+            END IF;
+        END;  -- all is let go, the rules, too
+        FOREACH v_seq IN ARRAY coalesce(v_seqs, '{}') LOOP
+            BEGIN
+                PERFORM 1 FROM headgate.live x WHERE x.seq = v_seq FOR UPDATE;
+                RAISE EXCEPTION SQLSTATE 'HG004';
+            EXCEPTION WHEN SQLSTATE 'HG004' THEN
+                NULL;  -- it could be had a moment ago
+            END;
+        END LOOP;
+    END LOOP;
+END $$;
+
 -- An ended job is scheduled anew, due now; false if an unfinished one has its unique key, which the caller holds.
 CREATE OR REPLACE FUNCTION headgate._restart(p_seq bigint, p_now bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    e record;
 BEGIN
-    IF EXISTS (SELECT 1 FROM headgate.jobs r JOIN headgate.jobs j ON r.tenant = j.tenant AND r.unique_key = j.unique_key
-               WHERE j.seq = p_seq AND r.state IN ('scheduled', 'ready', 'waiting', 'running')) THEN
+    IF EXISTS (SELECT 1 FROM headgate.live r JOIN headgate.jobs j ON r.tenant = j.tenant AND r.unique_key = j.unique_key
+               WHERE j.seq = p_seq) THEN
         RETURN false;
     END IF;
+    DELETE FROM headgate.ended x WHERE x.seq = p_seq RETURNING x.* INTO e;
     INSERT INTO headgate.attempts (job, number, outcome, started_at, ended_at, worker, error)
-    SELECT j.seq, j.attempt, j.outcome, j.started_at, j.ended_at, coalesce(j.worker, ''), j.error FROM headgate.jobs j
-    WHERE j.seq = p_seq AND j.outcome IS NOT NULL AND j.started_at IS NOT NULL AND j.ended_at IS NOT NULL
+    SELECT p_seq, e.attempt, e.outcome, e.started_at, e.ended_at, coalesce(e.worker, ''), e.error
+    WHERE e.outcome IS NOT NULL AND e.started_at IS NOT NULL
     ON CONFLICT DO NOTHING;
-    UPDATE headgate.jobs j
-    SET state = 'scheduled', due = p_now, tries = 0, worker = NULL, started_at = NULL, ended_at = NULL, outcome = NULL,
-        error = NULL,
-        result = NULL, expires_at = NULL, cancel_requested = false, refusals = NULL
-    WHERE j.seq = p_seq;
+    PERFORM headgate._schedule(p_seq, p_now, e.attempt, 0, NULL, e.progress);
     RETURN true;
 END $$;

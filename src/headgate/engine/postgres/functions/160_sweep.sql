@@ -1,12 +1,13 @@
 -- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers
 -- ring, reservations and overrides run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
--- Locks: rules (1), lapsed workers (2), lost jobs in order, then due and fresh ones (3), keys (4), waiters (5).
--- Reads: jobs_scheduled, jobs_fresh, jobs_running, jobs_expiry, timers_at, workers_lease, holders_expiry,
+-- `look` says that there are keys to look at: what claims have not done meanwhile is left to a step of its own.
+-- Locks: rules (1), lapsed workers (2), lost jobs in order, then due, fresh and old ones (3), keys (4), waiters (5).
+-- Reads: live_scheduled, live_fresh, live_running, ended_expiry, timers_at, workers_lease, holders_expiry,
 -- overrides_until.
 CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
     OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean,
         OUT next_due bigint,
-    OUT again boolean, OUT wake boolean)
+    OUT again boolean, OUT wake boolean, OUT look boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -20,7 +21,6 @@ DECLARE
     v_lost    bigint[];
     v_old     bigint[];
     v_timers  text[];
-    v_checks  text[];
     v_kept    text[];
     v_names   text[];
     v_waited  text[] := '{}';
@@ -38,25 +38,31 @@ BEGIN
         FOR UPDATE SKIP LOCKED);
     v_lost := '{}';
     IF cardinality(v_workers) > 0 THEN
-        v_lost := ARRAY(SELECT l.seq FROM (
-            SELECT j.seq FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
-            ORDER BY j.id LIMIT c_most FOR UPDATE) AS l ORDER BY l.seq);
+        v_lost := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
+                        ORDER BY j.seq LIMIT c_most FOR UPDATE);
     END IF;
-    v_due := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.state = 'scheduled' AND j.due <= at
+    v_due := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'scheduled' AND j.due <= at
                    ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
     v_fresh := '{}';
-    IF (SELECT j.enqueued_at FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 1) <= at - c_fresh THEN
-        v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT c_most
-            FOR UPDATE SKIP LOCKED);
+    IF EXISTS (SELECT 1 FROM headgate.live j WHERE j.fresh AND j.due <= at - c_fresh) THEN
+        -- In the order of their index, as claims read it: what is behind us there costs the next reader nothing.
+        v_fresh := ARRAY(SELECT f.seq FROM (
+            SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT c_most
+            FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
     END IF;
-    v_old := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.expires_at <= at ORDER BY j.expires_at LIMIT c_most
-        FOR UPDATE SKIP LOCKED);
+    v_old := ARRAY(SELECT e.seq FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq WHERE e.expires_at <= at
+        ORDER BY e.expires_at LIMIT c_most FOR UPDATE SKIP LOCKED);
     v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
-    v_checks := ARRAY(SELECT c.key FROM headgate.rechecks c LIMIT c_most);
     v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT c_most);
-    PERFORM headgate._lock_keys(v_timers || v_checks || v_kept || v_waited || headgate._keys_of(v_fresh || v_due ||
-        v_lost));
-
+    -- What has nothing to do is not even planned: a process's first sweep shares its time with the first jobs.
+    v_touched := v_timers || v_kept || v_waited;
+    IF cardinality(v_fresh) + cardinality(v_due) + cardinality(v_lost) > 0 THEN
+        v_touched := v_touched || headgate._keys_of(v_fresh || v_due || v_lost);
+    END IF;
+    IF cardinality(v_touched) > 0 THEN
+        PERFORM headgate._lock_keys(v_touched);
+    END IF;
+    v_touched := '{}';
     IF cardinality(v_fresh) + cardinality(v_due) > 0 THEN
         v_touched := headgate._arrive(v_fresh || v_due, at, v_touched);
     END IF;
@@ -66,21 +72,27 @@ BEGIN
             array_fill('the worker''s lease lapsed while it ran this job'::text, ARRAY[cardinality(v_lost)]),
             array_fill(NULL::bigint, ARRAY[cardinality(v_lost)]), at, p_keep, v_touched);
     END IF;
-    DELETE FROM headgate.workers w WHERE w.id = ANY (v_workers)
-        AND NOT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'running' AND j.worker = w.id);
-    v_touched := v_touched || v_timers || v_checks;
-    DELETE FROM headgate.rechecks c WHERE c.key = ANY (v_checks);
-    WITH gone AS (
-        DELETE FROM headgate.holders h WHERE h.expires_at <= at AND h.key = ANY (v_kept) RETURNING h.key
-    )
-    SELECT v_touched || coalesce(array_agg(g.key), '{}') INTO v_touched FROM gone g;
+    IF cardinality(v_workers) > 0 THEN
+        DELETE FROM headgate.workers w WHERE w.id = ANY (v_workers)
+            AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'running' AND j.worker = w.id);
+    END IF;
+    v_touched := v_touched || v_timers;
+    IF cardinality(v_kept) > 0 THEN
+        WITH gone AS (
+            DELETE FROM headgate.holders h WHERE h.expires_at <= at AND h.key = ANY (v_kept) RETURNING h.key
+        )
+        SELECT v_touched || coalesce(array_agg(g.key), '{}') INTO v_touched FROM gone g;
+    END IF;
     IF cardinality(v_names) > 0 THEN
         DELETE FROM headgate.overrides o WHERE o.until <= at;
         PERFORM headgate._adopt(v_names, at);
         v_touched := v_touched || v_waited;
     END IF;
-    DELETE FROM headgate.attempts a WHERE a.job = ANY (v_old);
-    DELETE FROM headgate.jobs j WHERE j.seq = ANY (v_old);
+    IF cardinality(v_old) > 0 THEN
+        DELETE FROM headgate.attempts a WHERE a.job = ANY (v_old);
+        DELETE FROM headgate.ended e WHERE e.seq = ANY (v_old);
+        DELETE FROM headgate.jobs j WHERE j.seq = ANY (v_old);
+    END IF;
     offered := headgate._offer(v_touched, at, p_ttl);
     PERFORM headgate._forget(at);
 
@@ -88,6 +100,7 @@ BEGIN
     lost := cardinality(v_lost);
     expired := cardinality(v_old);
     more := c_most IN (due, lost, expired, cardinality(v_timers), cardinality(v_fresh));
+    look := EXISTS (SELECT 1 FROM headgate.rechecks);
     next_due := headgate._next_due();
     -- Also for newcomers: a worker that looked for jobs meanwhile passed over those that were held here.
     wake := due + lost + offered + cardinality(v_fresh) > 0;
@@ -121,10 +134,27 @@ BEGIN
     DELETE FROM headgate.keys k WHERE k.key IN (
         SELECT f.key FROM headgate.keys f WHERE f.key = ANY (v_slice)
         AND NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.key = f.key)
-        AND NOT EXISTS (SELECT 1 FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = f.key)
+        AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = f.key)
         FOR UPDATE SKIP LOCKED);
     INSERT INTO headgate.meta AS m (name, value) VALUES ('idle keys', coalesce(v_slice[200], ''))
     ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE m.value <> excluded.value;
+END $$;
+
+-- Keys that somebody has to look at and no claim has looked at yet: their waiters are offered what there is room for.
+-- Locks: rules (1), keys (4), waiters (5).
+CREATE OR REPLACE FUNCTION headgate.look(p_now bigint, p_ttl bigint, p_by text,
+                                         OUT offered integer, OUT more boolean, OUT again boolean)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_checks text[];
+BEGIN
+    PERFORM headgate._hold_rules();
+    v_checks := headgate._checks(1000);
+    PERFORM headgate._lock_keys(v_checks);
+    offered := headgate._offer(v_checks, headgate._now(p_now), p_ttl);
+    more := EXISTS (SELECT 1 FROM headgate.rechecks);
+    again := NOT headgate.wake(offered > 0, false, p_by);
 END $$;
 
 -- Newcomers that no claim has met yet arrive now. Part of every sweep; by itself for the comparison of engines.
@@ -135,14 +165,23 @@ SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now     bigint := headgate._now(p_now);
     v_fresh   bigint[];
+    v_checks  text[];
     v_touched text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    v_fresh := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.fresh ORDER BY j.seq LIMIT 10000 FOR UPDATE SKIP LOCKED);
-    IF cardinality(v_fresh) > 0 THEN
-        PERFORM headgate._lock_keys(headgate._keys_of(v_fresh));
-        v_touched := headgate._arrive(v_fresh, v_now, '{}');
-        SELECT array_agg(j.id), array_agg(j.state) INTO ids, states FROM headgate.jobs j WHERE j.seq = ANY (v_fresh);
+    -- Those in line step back, to arrive in the order in which they came.
+    v_checks := headgate._checks(100000);
+    UPDATE headgate.live j
+    SET state = 'ready', waiting_on = NULL, units = 0, refusals = NULL, unseen = false, fresh = true
+    WHERE j.state = 'waiting' AND j.unseen AND j.waiting_on = ANY (v_checks);
+    v_fresh := ARRAY(SELECT f.seq FROM (
+        SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 10000
+        FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
+    IF cardinality(v_fresh) + cardinality(v_checks) > 0 THEN
+        PERFORM headgate._lock_keys(v_checks || headgate._keys_of(v_fresh));
+        v_touched := v_checks || headgate._arrive(v_fresh, v_now, '{}');
+        SELECT array_agg(j.id), array_agg(l.state) INTO ids, states
+        FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.seq = ANY (v_fresh);
         PERFORM headgate._offer(v_touched, v_now, p_ttl);
     END IF;
 END $$;

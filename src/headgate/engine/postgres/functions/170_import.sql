@@ -25,13 +25,14 @@ BEGIN
             v_seqs := ARRAY(SELECT j.seq FROM headgate.jobs j
                             WHERE j.id IN (SELECT d.id FROM json_to_recordset(p_jobs) AS d (id text)) ORDER BY j.id
                                 FOR UPDATE);
+            PERFORM 1 FROM headgate.live l WHERE l.seq = ANY (v_seqs) ORDER BY l.seq FOR UPDATE;
             EXIT WHEN cardinality(v_seqs) = (SELECT count(DISTINCT d.id) FROM json_to_recordset(p_jobs) AS d (id text));
             RAISE EXCEPTION SQLSTATE 'HG003';
         EXCEPTION WHEN SQLSTATE 'HG003' THEN
             NULL;  -- a job that was there was deleted before it could be locked: all is let go, and begun anew
         END;
     END LOOP;
-    PERFORM headgate._lock_keys(headgate._keys_of(v_seqs) || ARRAY(
+    PERFORM headgate._lock_keys(headgate._keys_of(v_seqs) || headgate._needs_of(v_seqs) || ARRAY(
         SELECT unnest(u.keys)
         FROM json_to_recordset(p_jobs) AS d (task text, queue text, keys text[], units bigint[]),
              headgate._uses(d.task, d.queue, d.keys, d.units, (SELECT headgate._any_caps())) AS u));
@@ -44,23 +45,26 @@ DECLARE
     v_now  bigint := headgate._now(p_now);
     v_seqs bigint[] := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, json_array_length(p_jobs)));
 BEGIN
-    INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys,
-        use_units, retry,
-                               timeout, metadata, retention)
-    SELECT v_seqs[d.n], d.id, d.task, d.queue, d.tenant, d.priority, 4611686018427387904, 'scheduled',
-           coalesce(d.enqueued_at, v_now), d.args, d.keys, d.units, d.retry, d.timeout, d.metadata, d.retention
-    FROM ROWS FROM (json_to_recordset(p_jobs) AS (
-        id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[],
-            retry text,
-        timeout bigint, metadata text, retention bigint, enqueued_at bigint))
-        WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, metadata, retention,
-            enqueued_at, n)
-    ORDER BY d.id COLLATE "C", d.n
-    ON CONFLICT (id) DO NOTHING;
+    WITH made AS (
+        INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
+                                   retry, timeout, unique_key, metadata, retention)
+        SELECT v_seqs[d.n], d.id, d.task, d.queue, d.tenant, d.priority, coalesce(d.enqueued_at, v_now), d.args, d.keys,
+               d.units, d.retry, d.timeout, d.unique_key, d.metadata, d.retention
+        FROM ROWS FROM (json_to_recordset(p_jobs) AS (
+            id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[],
+            retry text, timeout bigint, unique_key text, metadata text, retention bigint, enqueued_at bigint))
+            WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, unique_key,
+                                  metadata, retention, enqueued_at, n)
+        ORDER BY d.id COLLATE "C", d.n
+        ON CONFLICT (id) DO NOTHING
+        RETURNING seq, task, queue, tenant, priority
+    )
+    INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state)
+    SELECT m.seq, m.task, m.queue, m.tenant, m.priority, 4611686018427387904, 'scheduled' FROM made m;
 END $$;
 
 -- What is there for each record of a wave, in order.   p_jobs   JSON array of the records, no id or unique key twice
--- The caller holds it all.   Reads: jobs_id, jobs_unique.
+-- The caller holds it all.   Reads: jobs_id, live_unique.
 CREATE OR REPLACE FUNCTION headgate._import_begin(p_jobs json, p_now bigint)
 RETURNS TABLE (n integer, seq bigint, made boolean, state text, due bigint, history json, rival text, rival_state text,
     rival_key text)
@@ -69,18 +73,18 @@ LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_
 BEGIN
     PERFORM headgate._import_rows(p_jobs, p_now);  -- once more, for ids whose first record was refused
     RETURN QUERY
-    SELECT d.n::integer, j.seq, m.made, j.state, j.due, headgate._history(j.seq), x.id, x.state, m.key
-    FROM ROWS FROM (json_to_recordset(p_jobs) AS (id text, unique_key text)) WITH ORDINALITY AS d (id, unique_key, n)
+    SELECT d.n::integer, j.seq, coalesce(l.due = 4611686018427387904, false), coalesce(l.state, e.state),
+           coalesce(l.due, e.due), headgate._history(j.seq), o.id, x.state, j.unique_key
+    FROM ROWS FROM (json_to_recordset(p_jobs) AS (id text)) WITH ORDINALITY AS d (id, n)
     JOIN headgate.jobs j ON j.id = d.id
-    CROSS JOIN LATERAL (
-        SELECT j.due = 4611686018427387904 AS made,
-               CASE WHEN j.due = 4611686018427387904 THEN d.unique_key ELSE j.unique_key END AS key) AS m
-    LEFT JOIN headgate.jobs x ON x.tenant = j.tenant AND x.unique_key = m.key AND x.state IN ('scheduled', 'ready',
-        'waiting', 'running')
+    LEFT JOIN headgate.live l ON l.seq = j.seq LEFT JOIN headgate.ended e ON e.seq = j.seq
+    LEFT JOIN headgate.live x ON x.tenant = j.tenant AND x.unique_key = j.unique_key
+    LEFT JOIN headgate.jobs o ON o.seq = x.seq
     ORDER BY d.n;
 END $$;
 
--- Every attempt of a job that has ended, the one that ended the job included.   Reads: attempts by primary key.
+-- Every attempt of a job that has ended, the one that ended the job included.   Reads: attempts and ended by primary
+-- key.
 CREATE OR REPLACE FUNCTION headgate._history(p_seq bigint) RETURNS json
 LANGUAGE sql STABLE AS $$
     SELECT json_agg(json_build_array(h.number, h.outcome, h.started_at, h.ended_at, h.worker, h.error)
@@ -88,13 +92,12 @@ LANGUAGE sql STABLE AS $$
         SELECT a.number, a.outcome, a.started_at, a.ended_at, a.worker, a.error FROM headgate.attempts a
             WHERE a.job = p_seq
         UNION ALL
-        SELECT j.attempt, j.outcome, j.started_at, j.ended_at, coalesce(j.worker, ''), j.error FROM headgate.jobs j
-        WHERE j.seq = p_seq AND j.outcome IS NOT NULL AND j.started_at IS NOT NULL AND j.ended_at IS NOT NULL
+        SELECT e.attempt, e.outcome, e.started_at, e.ended_at, coalesce(e.worker, ''), e.error FROM headgate.ended e
+        WHERE e.seq = p_seq AND e.outcome IS NOT NULL AND e.started_at IS NOT NULL
     ) AS h
 $$;
 
--- p_taken     JSON array, in the order of the import: seq, refused, made, state, due, tries, retry, unique_key,
---             attempts
+-- p_taken     JSON array, in the order of the import: seq, refused, made, state, due, tries, retry, attempts
 -- p_touched   keys touched by the waves before this one; p_last: this is the last wave
 -- Returns the state of each record (NULL: refused here, by a unique key that somebody took at this moment).
 -- Locks: keys of limits that are declared here, under the exclusive rules; waiters (5). The caller holds all else.
@@ -106,10 +109,11 @@ LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off S
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
-    v_now bigint := headgate._now(p_now);
-    r     record;
-    j     record;
-    last  json;
+    v_now  bigint := headgate._now(p_now);
+    v_seqs bigint[];
+    r      record;
+    j      record;
+    last   json;
 BEGIN
     touched := p_touched;
     states := '{}';
@@ -117,16 +121,19 @@ BEGIN
     IF p_declared IS NOT NULL THEN
         touched := touched || headgate._declare(p_declared, v_now);
     END IF;
-    PERFORM headgate._lock_keys(touched || headgate._keys_of(ARRAY(SELECT (t ->> 'seq')::bigint
-        FROM json_array_elements(p_taken) AS t)));
+    v_seqs := ARRAY(SELECT (t ->> 'seq')::bigint FROM json_array_elements(p_taken) AS t);
+    PERFORM headgate._lock_keys(touched || headgate._keys_of(v_seqs) || headgate._needs_of(v_seqs));
     FOR r IN SELECT t.* FROM json_to_recordset(p_taken) AS t (
-        seq bigint, refused boolean, made boolean, state text, due bigint, tries integer, retry text, unique_key text,
-            attempts json)
+        seq bigint, refused boolean, made boolean, state text, due bigint, tries integer, retry text, attempts json)
     LOOP
-        SELECT x.* INTO j FROM headgate.jobs x WHERE x.seq = r.seq;
+        SELECT o.retention, coalesce(l.state, e.state) AS state, coalesce(l.due, e.due) AS due,
+               coalesce(l.progress, e.progress) AS progress
+        INTO j FROM headgate.jobs o LEFT JOIN headgate.live l ON l.seq = o.seq LEFT JOIN headgate.ended e
+            ON e.seq = o.seq
+        WHERE o.seq = r.seq;
         IF r.refused THEN
             IF r.made THEN
-                DELETE FROM headgate.jobs x WHERE x.seq = r.seq;
+                PERFORM headgate._unmake(r.seq);
             END IF;
             states := array_append(states, NULL);
             CONTINUE;
@@ -141,28 +148,29 @@ BEGIN
             SELECT r.seq, (a ->> 0)::integer, a ->> 1, (a ->> 2)::bigint, (a ->> 3)::bigint, a ->> 4, a ->> 5
             FROM json_array_elements(r.attempts) AS a
             WHERE r.state = 'scheduled' OR (a ->> 0)::integer < json_array_length(r.attempts);
-            UPDATE headgate.jobs x
-            SET retry = r.retry, tries = r.tries, attempt = json_array_length(r.attempts), waiting_on = NULL,
-                offered_by = NULL, units = 0,
-                set_aside = false, fresh = false, refusals = NULL, cancel_requested = false, error = last ->> 5,
-                    result = NULL,
-                unique_key = CASE WHEN r.made THEN r.unique_key ELSE x.unique_key END,
-                state = r.state, due = CASE WHEN r.state = 'scheduled' OR r.made THEN r.due ELSE x.due END,
-                worker = CASE WHEN r.state <> 'scheduled' THEN last ->> 4 END,
-                started_at = CASE WHEN r.state <> 'scheduled' THEN (last ->> 2)::bigint END,
-                ended_at = CASE WHEN r.state <> 'scheduled' THEN (last ->> 3)::bigint END,
-                outcome = CASE WHEN r.state <> 'scheduled' THEN last ->> 1 END,
-                expires_at = CASE WHEN r.state <> 'scheduled' THEN v_now + coalesce(x.retention,
-                    CASE r.state WHEN 'succeeded' THEN p_keep[1] WHEN 'failed' THEN p_keep[2] ELSE p_keep[3] END) END
-            WHERE x.seq = r.seq;
-            IF r.state = 'scheduled' AND r.due <= v_now THEN
-                touched := headgate._arrive(ARRAY[r.seq], v_now, touched);
+            UPDATE headgate.jobs x SET retry = r.retry WHERE x.seq = r.seq AND x.retry <> r.retry;
+            DELETE FROM headgate.live x WHERE x.seq = r.seq;
+            DELETE FROM headgate.ended x WHERE x.seq = r.seq;
+            IF r.state = 'scheduled' THEN
+                PERFORM headgate._schedule(r.seq, r.due, json_array_length(r.attempts), r.tries, last ->> 5,
+                                           j.progress);
+                IF r.due <= v_now THEN
+                    touched := headgate._arrive(ARRAY[r.seq], v_now, touched);
+                END IF;
+            ELSE
+                INSERT INTO headgate.ended (seq, state, due, attempt, tries, worker, started_at, ended_at, outcome,
+                                            cancel_requested, error, progress, expires_at)
+                VALUES (r.seq, r.state, CASE WHEN r.made THEN r.due ELSE j.due END, json_array_length(r.attempts),
+                        r.tries, last ->> 4, (last ->> 2)::bigint, (last ->> 3)::bigint, last ->> 1, false,
+                        last ->> 5, j.progress, v_now + coalesce(j.retention, CASE r.state
+                            WHEN 'succeeded' THEN p_keep[1] WHEN 'failed' THEN p_keep[2] ELSE p_keep[3] END));
             END IF;
             ended := ended OR r.state <> 'scheduled';
-            states := array_append(states, (SELECT x.state FROM headgate.jobs x WHERE x.seq = r.seq));
+            states := array_append(states, coalesce((SELECT x.state FROM headgate.live x WHERE x.seq = r.seq),
+                                                    r.state));
         EXCEPTION WHEN unique_violation THEN
             IF r.made THEN
-                DELETE FROM headgate.jobs x WHERE x.seq = r.seq;
+                PERFORM headgate._unmake(r.seq);
             END IF;
             states := array_append(states, NULL);
         END;
@@ -171,4 +179,12 @@ BEGIN
         PERFORM headgate._offer(touched, v_now, p_ttl);
         PERFORM headgate.wake(true, ended, p_by);
     END IF;
+END $$;
+
+-- A record that was refused leaves nothing.
+CREATE OR REPLACE FUNCTION headgate._unmake(p_seq bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    DELETE FROM headgate.live x WHERE x.seq = p_seq;
+    DELETE FROM headgate.jobs x WHERE x.seq = p_seq;
 END $$;

@@ -1,36 +1,52 @@
 -- For people with psql or a BI tool. Columns are only ever added.
 
 DROP VIEW IF EXISTS headgate.jobs_view, headgate.limits_view, headgate.holders_view, headgate.waiting_view;
+DROP VIEW IF EXISTS headgate._jobs;
+
+-- Whole jobs, unfinished and ended, for the statements that show them. A newcomer shows as ready until somebody has
+-- looked at its key.
+CREATE VIEW headgate._jobs AS
+SELECT l.seq, j.id, l.task, l.queue, l.tenant, l.priority, l.due, CASE WHEN l.unmet THEN 'ready' ELSE l.state END
+           AS state, j.enqueued_at, j.args, l.use_keys, l.use_units, j.retry, j.timeout, l.unique_key, j.metadata,
+       j.retention, CASE WHEN NOT l.unmet THEN l.waiting_on END AS waiting_on, l.units, l.attempt, l.tries, l.worker,
+       l.started_at, NULL::bigint AS ended_at, NULL::text AS outcome, l.cancel_requested, l.error, NULL::text AS result,
+       l.progress, true AS live, l.offered_by, CASE WHEN NOT l.unmet THEN l.refusals END AS refusals, l.set_aside
+FROM (SELECT u.*, u.unseen AND u.state = 'waiting' AND u.waiting_on IN (SELECT c.key FROM headgate.rechecks c) AS unmet
+      FROM headgate.live u) AS l
+LEFT JOIN headgate.jobs j ON j.seq = l.seq
+UNION ALL
+SELECT e.seq, j.id, j.task, j.queue, j.tenant, j.priority, e.due, e.state, j.enqueued_at, j.args, j.use_keys,
+       j.use_units, j.retry, j.timeout, j.unique_key, j.metadata, j.retention, NULL, 0, e.attempt,
+       e.tries, e.worker, e.started_at, e.ended_at, e.outcome, e.cancel_requested, e.error,
+       e.result, e.progress, false, NULL, NULL, false
+FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq;
 
 CREATE VIEW headgate.jobs_view AS
 SELECT j.id, j.task, j.queue, nullif(j.tenant, '') AS tenant, j.state, j.priority, to_timestamp(j.due / 1e6) AS due,
        to_timestamp(j.enqueued_at / 1e6) AS enqueued_at, to_timestamp(j.started_at / 1e6) AS started_at,
        to_timestamp(j.ended_at / 1e6) AS ended_at, j.attempt, j.tries, j.worker,
-           headgate._text(j.waiting_on) AS waiting_on,
-       j.cancel_requested, j.error, j.args, j.result, j.progress, j.metadata, j.unique_key AS "unique",
-       ARRAY(SELECT headgate._text(k) FROM unnest(j.use_keys) AS k) AS limits
-FROM headgate.jobs j;
+       headgate._text(j.waiting_on) AS waiting_on, j.cancel_requested, j.error, j.args, j.result, j.progress,
+       j.metadata, j.unique_key AS "unique", ARRAY(SELECT headgate._text(k) FROM unnest(j.use_keys) AS k) AS limits
+FROM headgate._jobs j;
 
 CREATE VIEW headgate.holders_view AS
 SELECT headgate._text(h.key) AS key, nullif(headgate._tenant(h.key), '') AS tenant, j.id AS job, j.task, j.queue,
-    j.worker,
-       to_timestamp(h.since / 1e6) AS since, h.reserved
-FROM headgate.holders h JOIN headgate.jobs j ON j.seq = h.job;
+       l.worker, to_timestamp(h.since / 1e6) AS since, h.reserved
+FROM headgate.holders h JOIN headgate.jobs j ON j.seq = h.job LEFT JOIN headgate.live l ON l.seq = h.job;
 
 CREATE VIEW headgate.waiting_view AS
-SELECT headgate._text(j.waiting_on) AS key, nullif(headgate._tenant(j.waiting_on), '') AS tenant, j.queue, j.id AS job,
-    j.task, j.priority,
-       to_timestamp(j.due / 1e6) AS due,
-       row_number() OVER (PARTITION BY j.waiting_on, j.queue ORDER BY j.priority, j.due, j.seq) AS place
-FROM headgate.jobs j WHERE j.state = 'waiting';
+SELECT headgate._text(l.waiting_on) AS key, nullif(headgate._tenant(l.waiting_on), '') AS tenant, l.queue, j.id AS job,
+       l.task, l.priority, to_timestamp(l.due / 1e6) AS due,
+       row_number() OVER (PARTITION BY l.waiting_on, l.queue ORDER BY l.priority, l.due, l.seq) AS place
+FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.state = 'waiting';
 
 CREATE VIEW headgate.limits_view AS
 SELECT headgate._text(k.key) AS key, nullif(headgate._tenant(k.key), '') AS tenant, l.kind, r.number AS max,
-    l.max AS declared,
+       l.max AS declared,
        (SELECT count(*) FROM headgate.holders h WHERE h.key = k.key) AS held,
-       (SELECT count(*) FROM headgate.jobs j WHERE j.state = 'waiting' AND j.waiting_on = k.key) AS waiting
+       (SELECT count(*) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key) AS waiting
 FROM (SELECT h.key FROM headgate.holders h
-      UNION SELECT j.waiting_on FROM headgate.jobs j WHERE j.state = 'waiting'
+      UNION SELECT j.waiting_on FROM headgate.live j WHERE j.state = 'waiting'
       UNION SELECT CASE WHEN l.kind = 'rate' THEN 'r0:' ELSE 'c0:' END || l.name FROM headgate.limits l) AS k
 CROSS JOIN LATERAL headgate._rules(ARRAY[k.key]) AS r
 LEFT JOIN headgate.limits l ON l.name = split_part(headgate._text(k.key), '=', 1);

@@ -1,15 +1,18 @@
 -- The tables of Headgate on PostgreSQL. `headgate.` stands for the schema that was asked for.
 --
---   jobs       one row per job; `state` and the columns beside it say where it stands. The partial indexes are the
---              lines in which jobs stand: ready, set aside, scheduled, waiting on a key, running under a worker, ended.
---              `fresh` marks a ready job that enqueue put there without asking its keys: the first claim (or sweep)
---              that meets it does.
---   attempts   attempts that ended without ending their job; the last one stands in the job's own row
+--   jobs       what was asked for: one row per job, written once, so that a job's way costs none of its width
+--   live       unfinished jobs: `state` and the columns beside it say where each stands. The partial indexes are the
+--              lines: ready, newcomers, set aside, scheduled, waiting on a key, running under a worker. What admission
+--              asks of a job stands here, too. Enqueue asks no key. A newcomer that needs one slot of one key goes
+--              straight to the line of that key, `unseen`, and the key into `rechecks`; any other one is ready and
+--              `fresh`: the first claim (or sweep) that meets it asks its keys.
+--   ended      how the others ended
+--   attempts   attempts that ended without ending their job; the last one stands in `ended`
 --   keys       lock objects, nothing else: whoever decides on a key locks its row (functions/000_preface.sql)
 --   uniques    always empty: whoever inserts a unique key here holds it until he commits
 --   holders    who holds a slot of which concurrency key. Held = number of rows: there is no counter.
 --   meters     what was spent of a rate key (GCRA); starts: the same for exact sliding windows
---   timers     one per rate key that is waited for          rechecks   keys whose waiters somebody else had locked
+--   timers     one per rate key that is waited for          rechecks   keys that somebody has to look at
 --   limits, overrides, computed   the numbers in force
 --   workers    leases       listeners   processes that want to be notified
 --   paused     queues nobody may claim from          ticks      periodic tasks         meta   the schema's version
@@ -25,8 +28,6 @@ CREATE TABLE headgate.jobs (
     queue            text     COLLATE "C" NOT NULL,
     tenant           text     COLLATE "C" NOT NULL,
     priority         smallint NOT NULL,
-    due              bigint   NOT NULL,
-    state            text     COLLATE "C" NOT NULL,
     enqueued_at      bigint   NOT NULL,
     args             text     NOT NULL,
     use_keys         text[]   COLLATE "C",
@@ -35,38 +36,70 @@ CREATE TABLE headgate.jobs (
     timeout          bigint,
     unique_key       text     COLLATE "C",
     metadata         text,
-    retention        bigint,
+    retention        bigint
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+        autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+CREATE UNIQUE INDEX jobs_id ON headgate.jobs (id);
+
+CREATE TABLE headgate.live (
+    seq              bigint   PRIMARY KEY,
+    task             text     COLLATE "C" NOT NULL,
+    queue            text     COLLATE "C" NOT NULL,
+    tenant           text     COLLATE "C" NOT NULL,
+    priority         smallint NOT NULL,
+    due              bigint   NOT NULL,
+    state            text     COLLATE "C" NOT NULL,
+    use_keys         text[]   COLLATE "C",
+    use_units        bigint[],
+    unique_key       text     COLLATE "C",
     waiting_on       text     COLLATE "C",
     offered_by       text     COLLATE "C",
     units            bigint   NOT NULL DEFAULT 0,
     refusals         integer,
     set_aside        boolean  NOT NULL DEFAULT false,
     fresh            boolean  NOT NULL DEFAULT false,
+    unseen           boolean  NOT NULL DEFAULT false,
     attempt          integer  NOT NULL DEFAULT 0,
     tries            integer  NOT NULL DEFAULT 0,
     worker           text     COLLATE "C",
     started_at       bigint,
-    ended_at         bigint,
-    outcome          text     COLLATE "C",
     cancel_requested boolean  NOT NULL DEFAULT false,
+    error            text,
+    progress         text
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+        autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX live_ready      ON headgate.live (queue, priority, due, seq) WHERE state = 'ready' AND NOT set_aside
+    AND NOT fresh;
+CREATE INDEX live_fresh      ON headgate.live (queue, priority, due, seq) WHERE fresh;
+CREATE INDEX live_aside      ON headgate.live (queue, task, priority, due, seq) WHERE set_aside;
+CREATE INDEX live_scheduled  ON headgate.live (due, seq) WHERE state = 'scheduled';
+CREATE INDEX live_waiting    ON headgate.live (waiting_on, queue, priority, due, seq) WHERE state = 'waiting';
+CREATE INDEX live_offered    ON headgate.live (offered_by, queue) INCLUDE (units) WHERE offered_by IS NOT NULL;
+CREATE INDEX live_running    ON headgate.live (worker, seq) WHERE state = 'running';
+CREATE INDEX live_cancelling ON headgate.live (worker) WHERE cancel_requested;
+CREATE UNIQUE INDEX live_unique ON headgate.live (tenant, unique_key) WHERE unique_key IS NOT NULL;
+
+CREATE TABLE headgate.ended (
+    seq              bigint   PRIMARY KEY,
+    state            text     COLLATE "C" NOT NULL,
+    due              bigint   NOT NULL,
+    attempt          integer  NOT NULL,
+    tries            integer  NOT NULL,
+    worker           text     COLLATE "C",
+    started_at       bigint,
+    ended_at         bigint   NOT NULL,
+    outcome          text     COLLATE "C",
+    cancel_requested boolean  NOT NULL,
     error            text,
     result           text,
     progress         text,
-    expires_at       bigint
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    expires_at       bigint   NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
-CREATE UNIQUE INDEX jobs_id ON headgate.jobs (id);
-CREATE INDEX jobs_ready      ON headgate.jobs (queue, priority, due, seq) WHERE state = 'ready' AND NOT set_aside;
-CREATE INDEX jobs_aside      ON headgate.jobs (queue, task, priority, due, seq) WHERE state = 'ready' AND set_aside;
-CREATE INDEX jobs_fresh      ON headgate.jobs (seq) WHERE fresh;
-CREATE INDEX jobs_scheduled  ON headgate.jobs (due, seq) WHERE state = 'scheduled';
-CREATE INDEX jobs_waiting    ON headgate.jobs (waiting_on, queue, priority, due, seq) WHERE state = 'waiting';
-CREATE INDEX jobs_offered    ON headgate.jobs (offered_by, queue) INCLUDE (units) WHERE offered_by IS NOT NULL;
-CREATE INDEX jobs_running    ON headgate.jobs (worker, cancel_requested, seq) WHERE state = 'running';
-CREATE INDEX jobs_expiry     ON headgate.jobs (expires_at) WHERE expires_at IS NOT NULL;
-CREATE UNIQUE INDEX jobs_unique ON headgate.jobs (tenant, unique_key)
-    WHERE unique_key IS NOT NULL AND state IN ('scheduled', 'ready', 'waiting', 'running');
+CREATE INDEX ended_expiry ON headgate.ended (expires_at);
 
 CREATE TABLE headgate.attempts (
     job        bigint  NOT NULL,

@@ -1,5 +1,5 @@
 -- How many match.   $1 states  $2 queue  $3 task  $4 tenant  $5 waiting_on  $6 ids  $7 unique
-SELECT count(*) FROM headgate.jobs j
+SELECT count(*) FROM headgate._jobs j
 WHERE ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queue = $2) AND ($3::text IS NULL
     OR j.task = $3)
   AND ($4::text IS NULL OR j.tenant = $4) AND ($5::text IS NULL OR j.waiting_on = $5) AND ($6::text[] IS NULL

@@ -1,10 +1,10 @@
 -- Jobs that match, newest first.   $1 states  $2 queue  $3 task  $4 tenant  $5 waiting_on  $6 ids  $7 unique  $8 after
 -- $9 how many
--- Reads: jobs by primary key backwards, or the index of what was asked for.
+-- Reads: live and ended by primary key backwards, or the index of what was asked for.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry, timeout,
        unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
        cancel_requested, error, result, progress, NULL
-FROM headgate.jobs j
+FROM headgate._jobs j
 WHERE ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queue = $2) AND ($3::text IS NULL
     OR j.task = $3)
   AND ($4::text IS NULL OR j.tenant = $4) AND ($5::text IS NULL OR j.waiting_on = $5) AND ($6::text[] IS NULL

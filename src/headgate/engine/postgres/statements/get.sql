@@ -3,4 +3,4 @@
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry, timeout,
        unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
        cancel_requested, error, result, progress, headgate._history(j.seq)
-FROM headgate.jobs j WHERE j.id = ANY ($1);
+FROM headgate._jobs j WHERE j.id = ANY ($1);
