@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Annotated
 
-import headgate.worker  # noqa: F401  else loaded when the first worker starts; peers load theirs beforehand, too
+import headgate.worker  # noqa: F401  # pyright: ignore[reportUnusedImport]  loaded beforehand, as peers do
 from bench.contender import Contender, Jobs
 from headgate import App, ConcurrencyLimit
 
