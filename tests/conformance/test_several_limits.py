@@ -309,24 +309,51 @@ async def test_refusals_count_anew_after_an_attempt(world: World) -> None:
     assert not view.refusals
 
 
-async def _pass_over(world: World, times: int, also: tuple[str, ...] = (), **fields: object) -> None:
-    """`both` needs A and B. So often is it offered A and then refused by B, which somebody holds at the end."""
-    await world.limit("A", 1)
-    await world.limit("B", 1)
-    await world.enqueue("a0", "A")
-    await world.enqueue("b0", "B")
+@pytest.mark.parametrize("settings", [Settings(patience=2)])
+async def test_a_reservation_of_a_cap_that_was_withdrawn_goes_with_its_job(world: World) -> None:
+    await world.override("queue:narrow", 5)
+    await _pass_over(world, times=2, then="z", queue="narrow")
+    assert await world.reserved("queue:narrow") == ["both"]
+    await world.clear("queue:narrow")
+    await world.end(*await world.held("z"))
+    assert await world.claim() == ["both"]
+    await world.end("both")
+    await world.nothing_left()
+
+
+@pytest.mark.parametrize("settings", [Settings(patience=2)])
+async def test_a_cap_that_came_and_went_while_a_job_ran_leaves_nothing_behind(world: World) -> None:
+    await world.enqueue("j1")
+    await world.enqueue("j2")
     await world.claim()
-    await world.enqueue("both", "A", "B", *also, **fields)
+    await world.override("queue:default", 5)
+    assert await world.held("queue:default") == ["j1", "j2"]
+    await world.end("j1")
+    await world.clear("queue:default")
+    await world.end("j2")
+    await world.nothing_left()
+
+
+async def _pass_over(
+    world: World, times: int, also: tuple[str, ...] = (), then: str = "B", **fields: object
+) -> None:
+    """`both` needs A and `then`. So often is it offered A and refused by `then`, which somebody holds at the end."""
+    await world.limit("A", 1)
+    await world.limit(then, 1)
+    await world.enqueue("a0", "A")
+    await world.enqueue("b0", then)
+    await world.claim()
+    await world.enqueue("both", "A", then, *also, **fields)
     holder_of_a = "a0"
     for number in range(1, times + 1):
         await world.end(holder_of_a)
-        assert await world.claim() == [], "offered by A, refused by B"
-        assert await world.waiting_on("both") == "B"
+        assert await world.claim() == [], "offered by A, refused by the other"
+        assert await world.waiting_on("both") == then
         if number < times:
             holder_of_a = f"a{number}"
             await world.enqueue(holder_of_a, "A", priority=0)
             assert await world.claim() == [holder_of_a]
-            await world.end(*await world.held("B"))
-            await world.enqueue(f"b{number}", "B", priority=0)
+            await world.end(*await world.held(then))
+            await world.enqueue(f"b{number}", then, priority=0)
             assert f"b{number}" in await world.claim()
             assert await world.waiting_on("both") == "A"

@@ -94,6 +94,13 @@ BEGIN
                         take_key := take_key || r.keys[i];
                     END IF;
                 END LOOP;
+                -- Reservations end that it needs no more: of caps that were withdrawn, so that nobody waits on them.
+                FOREACH k IN ARRAY r.own LOOP
+                    IF NOT k = ANY (coalesce(r.keys, '{}')) THEN
+                        drop_seq := drop_seq || r.seq;
+                        drop_key := drop_key || k;
+                    END IF;
+                END LOOP;
                 CONTINUE;
             END IF;
             -- Rule 7: passed over often enough, it keeps the keys before the refusing one; never for a rate wait.

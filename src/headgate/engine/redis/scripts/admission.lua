@@ -101,6 +101,13 @@ function Admission.refuse(job, refused, uses)
   Ledger.park(job, refused, refusals)
 end
 
+-- A job that starts lets go of reservations of caps that were withdrawn meanwhile.
+function Admission.drop_unneeded(job, uses)
+  local needed = {}
+  for _, use in ipairs(uses) do needed[use[1]] = true end
+  for _, ident in ipairs(Ledger.drop_except(job, needed)) do Admission.touch(ident) end
+end
+
 function Admission.claim(job)
   local uses = Ledger.uses(job)
   for _, use in ipairs(uses) do
@@ -109,7 +116,9 @@ function Admission.claim(job)
       return false
     end
   end
+  local reserved = job.holds
   for _, use in ipairs(uses) do Admission.take(job, use) end
+  if reserved then Admission.drop_unneeded(job, uses) end
   Admission.use_offer(job.offered_by)
   Ledger.start(job)
   return true
