@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
+from headgate.forks import renew_after_fork
 from headgate.limits import AnyLimit, ConcurrencyLimit, FloatingRule, RateLimit
 
 
@@ -32,10 +33,15 @@ class DeclaredLimits:
     """What code says about limits, by name."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.renew()
+        renew_after_fork(self)
         self._fixed: dict[str, Limit] = {}
         self._last: dict[str, Limit] = {}
         self._unsent: dict[str, Limit] = {}
+
+    def renew(self) -> None:
+        """Nobody is declaring anything."""
+        self._lock = threading.Lock()
 
     def check(self, limit: Limit) -> None:
         """Refuse a second declaration that differs from the first."""

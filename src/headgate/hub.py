@@ -14,6 +14,7 @@ from headgate.declared import DeclaredLimits
 from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
 from headgate.errors import ConfigError
+from headgate.forks import renew_after_fork
 from headgate.job import NewJob
 from headgate.portal import Portal
 from headgate.results import Results
@@ -46,8 +47,13 @@ class Hub:
         self.portal = Portal()
         self.limits = DeclaredLimits()
         self.decoders: dict[str, Callable[[str], Any]] = {}
-        self._lock = threading.Lock()
         self._opened: Opened | None = None
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Nobody is opening the store."""
+        self._lock = threading.Lock()
         self._opening: Future[None] | None = None
 
     @property
@@ -67,7 +73,7 @@ class Hub:
                     self._opening = mine
             if opening is None:
                 return await self._open(mine)
-            await asyncio.wrap_future(opening)
+            await asyncio.shield(asyncio.wrap_future(opening))  # who gives up does so alone
 
     async def _open(self, opening: Future[None]) -> Opened:
         try:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from headgate.errors import HeadgateError
+from headgate.errors import EngineUnavailable, HeadgateError
+from headgate.forks import renew_after_fork
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,10 +25,14 @@ class Portal:
     """A loop in a thread of its own, for callers that have none."""
 
     def __init__(self) -> None:
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """No thread is there: none survives a fork."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._pid = 0
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the portal and wait for what it returns."""
@@ -40,16 +45,16 @@ class Portal:
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
+        except CancelledError:
+            raise EngineUnavailable("the app was closed before this was done") from None
         except BaseException:
             future.cancel()
             raise
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        """The loop; threads do not survive a fork, so a child starts its own."""
         with self._lock:
-            if self._loop is None or self._pid != os.getpid():
+            if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._pid = os.getpid()
                 self._thread = threading.Thread(
                     target=self._serve, args=(self._loop,), name="headgate-portal", daemon=True
                 )
@@ -68,7 +73,7 @@ class Portal:
         """Stop the thread; a later twin starts a new one. Harmless when called twice, or from the portal itself."""
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is None or thread is None or self._pid != os.getpid():
+        if loop is None or thread is None:
             return
         loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():

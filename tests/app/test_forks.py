@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,3 +41,35 @@ def test_a_forked_child_opens_the_store_for_itself(tmp_path: Path):
         assert ran == "2"
         assert before.result_sync(timeout=10) == 2
         assert app.handle(id).result_sync(timeout=10) == 4
+
+
+@pytest.mark.parametrize("hold", ["hub", "limits", "portal", "engine"])
+def test_a_child_that_was_forked_while_a_thread_was_opening_the_store_opens_it_itself(
+    tmp_path: Path, hold: str
+):
+    app = App(f"sqlite:///{tmp_path}/jobs.db")
+
+    @app.task(max_concurrent=1)
+    def double(n: int) -> int:
+        return n * 2
+
+    double.enqueue_sync(0)
+    hub = app._hub  # pyright: ignore[reportPrivateUsage]
+    engine: Any = app.portal.run(hub.engine())
+    locks = {
+        "hub": hub._lock,  # pyright: ignore[reportPrivateUsage]
+        "limits": hub.limits._lock,  # pyright: ignore[reportPrivateUsage]
+        "portal": app.portal._lock,  # pyright: ignore[reportPrivateUsage]
+        "engine": engine._opening,
+    }
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=lambda: double.enqueue_sync(1))
+    with locks[hold]:  # as a thread of the parent would, which the child has not got
+        if hold == "hub":
+            hub._opening = Future()  # pyright: ignore[reportPrivateUsage]
+        process.start()
+    hub._opening = None  # pyright: ignore[reportPrivateUsage]
+    process.join(30)
+    assert process.exitcode == 0
+    assert app.count_sync() == 2
+    app.close_sync()

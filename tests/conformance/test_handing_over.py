@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from headgate.engine.contract import Engine, Failed, Override, Succeeded
+from headgate.job import JobState
 from tests.world import World
 
 Another = Callable[[], Awaitable[Engine]]
@@ -99,3 +100,18 @@ async def test_a_rule_that_another_process_changes_counts_at_once(
     assert answer.attempts == ()
     await other.clear_override("A", now=world.now)
     assert await world.claim() == ["j3"]
+
+
+async def test_a_late_report_about_a_deleted_job_ends_no_other(world: World) -> None:
+    await world.worker(lease=15)
+    await world.enqueue("old")
+    assert await world.claim() == ["old"]
+    await world.later(20)
+    await world.cancel("old")
+    await world.delete("old")
+    await world.worker()
+    await world.enqueue("new")
+    assert await world.claim() == ["new"]
+    answer = await world.exchange(Succeeded("old", 1, '"late"'), want=0)
+    assert answer.refused == (("old", 1),)
+    assert await world.state("new") is JobState.RUNNING

@@ -130,7 +130,7 @@ class MemoryEngine(Engine):
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         with self._step(now) as step:
-            for job in list(self._store.running.get(worker.id, {}).values()):
+            for job in self._store.running_of(worker.id):
                 step.lose(job)
             self._store.put(self._store.workers, worker.id, Registered(worker, step.now))
             return step.now
@@ -152,7 +152,7 @@ class MemoryEngine(Engine):
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
         with self._step(now) as step:
-            for job in list(self._store.running.get(worker, {}).values()):
+            for job in self._store.running_of(worker):
                 step.release(job)
             self._store.put(self._store.workers, worker, None)
 

@@ -68,6 +68,10 @@ class Store:
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def running_of(self, worker: str) -> list[Stored]:
+        """What a worker runs, in the order in which it arrived."""
+        return sorted(self.running.get(worker, {}).values(), key=lambda job: job.seq)
+
     def add(self, job: Stored) -> None:
         """A new job."""
         self.jobs[job.id] = job

@@ -41,7 +41,7 @@ def _lost(step: Step) -> int:
     for name, entry in list(step.store.workers.items()):
         if entry.lease_until > step.now:
             continue
-        attempts = list(step.store.running.get(name, {}).values())[: SWEEP_MOST - lost]
+        attempts = step.store.running_of(name)[: SWEEP_MOST - lost]
         for job in attempts:
             step.lose(job)
         lost += len(attempts)

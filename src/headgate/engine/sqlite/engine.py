@@ -46,7 +46,8 @@ from headgate.engine.sqlite.step import Claims, Step
 from headgate.engine.sqlite.sweeping import nothing_due, sweep
 from headgate.engine.sqlite.turn import Opening, end_turn, lapsed
 from headgate.engine.stored import Stored
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, LeaseLost
+from headgate.forks import renew_after_fork
 from headgate.job import ENDED, PENDING, Job, JobState, NewJob
 
 T = TypeVar("T")
@@ -74,8 +75,13 @@ class SqliteEngine(Engine):
         self._synchronous: Synchronous = "FULL" if synchronous.upper() == "FULL" else "NORMAL"
         self.cheap_steps = self._synchronous == "NORMAL"
         self._file: File | None = None
-        self._opening = threading.Lock()
         self._claims: dict[str, Claims] = {}
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Nobody is opening the file."""
+        self._opening = threading.Lock()
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -93,9 +99,13 @@ class SqliteEngine(Engine):
         return file
 
     async def close(self) -> None:
-        file, self._file = self._file, None
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        with self._opening:
+            file, self._file = self._file, None
         if file is not None and file.process == os.getpid():
-            await asyncio.to_thread(file.close)
+            file.close()
 
     async def migrate(self) -> tuple[int, int]:
         return await asyncio.to_thread(self._migrate)
@@ -170,16 +180,23 @@ class SqliteEngine(Engine):
                 to_json(sorted(worker.tasks)),
                 None if worker.queues is None else to_json(worker.queues),
             )
+            self._forget_claims(step)
             row = (worker.id, tasks, queues, worker.lease, worker.host, worker.pid, worker.concurrency)
             step.execute(sql("register"), (*row, step.now, step.now + worker.lease))
             return step.now
 
         return await self._write(work, now)
 
+    def _forget_claims(self, step: Step) -> None:
+        """Forget what workers claimed whose lease is over, the one that is about to begin among them."""
+        live = {id for (id, *_) in step.execute(sql("workers"))}
+        self._claims = {id: claims for id, claims in self._claims.items() if id in live}
+
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
         def work(step: Step) -> Beat:
             step.execute(sql("beat"), (worker, step.now))
             if not step.connection.changes():
+                self._claims.pop(worker, None)
                 raise lapsed(worker)
             return Beat(_cancelling(step, worker), step.now)
 
@@ -222,7 +239,11 @@ class SqliteEngine(Engine):
                 return None
             return _exchanged(step, worker, [], False)
 
-        return await self._opened().write(work, now, None if reports else glance, opening)
+        try:
+            return await self._opened().write(work, now, None if reports else glance, opening)
+        except LeaseLost:
+            self._claims.pop(worker, None)
+            raise
 
     async def sweep(self, *, now: int | None = None) -> Swept:
         return await self._write(sweep, now, nothing_due)

@@ -153,10 +153,16 @@ class Lane:
 
     def _at_once(self, work: Callable[[], T]) -> tuple[T] | None:
         """What `work` returned, unless that would have meant to wait."""
-        connection = self._session.seize()
-        if connection is None:
-            return None
         begun = time.monotonic()
+        try:
+            connection = self._session.seize()
+            return None if connection is None else self._run_here(connection, work)
+        finally:
+            self._session.let_off()
+            if (taken := time.monotonic() - begun) > BRIEF:
+                self._cautious_until = begun + CAUTION * taken
+
+    def _run_here(self, connection: Connection, work: Callable[[], T]) -> tuple[T] | None:
         self.connection = connection
         try:
             with translated(self.path):
@@ -164,10 +170,6 @@ class Lane:
         except BaseException:
             self._roll_back()  # a signal may have come between the beginning and the work
             raise
-        finally:
-            self._session.lock.release()
-            if (taken := time.monotonic() - begun) > BRIEF:
-                self._cautious_until = begun + CAUTION * taken
 
     def _begun_at_once(self) -> bool:
         try:

@@ -30,6 +30,7 @@ class Session:
         self._connect = connect
         self._connection: Connection | None = None
         self._identity: Identity = None
+        self._seized_by: int | None = None
         _sessions.add(self)
 
     def __enter__(self) -> Connection:
@@ -44,13 +45,18 @@ class Session:
         self.lock.release()
 
     def seize(self) -> Connection | None:
-        """Enter if that needs no waiting: the connection is open, and nobody is inside."""
+        """Enter if that needs no waiting: the connection is open, and nobody is inside. Whatever comes of it, `let_off`
+        is to be called."""
         if not self.lock.acquire(blocking=False):
             return None
-        if self._connection is None or _identity(self._path) != self._identity:
+        self._seized_by = threading.get_ident()
+        return self._connection if _identity(self._path) == self._identity else None
+
+    def let_off(self) -> None:
+        """Leave, if this thread has seized it."""
+        if self._seized_by == threading.get_ident():
+            self._seized_by = None
             self.lock.release()
-            return None
-        return self._connection
 
     def close(self) -> None:
         """Close the connection; entering again opens another one."""

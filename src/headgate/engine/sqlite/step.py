@@ -157,18 +157,20 @@ class Step(Moves):
 
     def _succeed_own(self, worker: str, reports: dict[str, Succeeded], own: list[Claim]) -> dict[str, Ended]:
         before, more = self.connection.total_changes(), (worker, self.now, self.settings.keep_succeeded)
-        rows = [(claim.seq, r.attempt, r.result) for claim, r in zip(own, reports.values(), strict=True)]
+        rows = [
+            (claim.seq, r.attempt, r.result, r.job) for claim, r in zip(own, reports.values(), strict=True)
+        ]
         if len(rows) > FEW:
             self.execute(sql("succeed_own"), (to_json(rows), *more))
         else:
             self.executemany(sql("succeed_few"), [(*row, *more) for row in rows])
         done = {id: Ended(claim.seq, slots(claim.uses)) for id, claim in zip(reports, own, strict=True)}
         if self.connection.total_changes() - before < len(rows):
-            done = {id: ended for id, ended in done.items() if self._ended_now(ended.seq, worker)}
+            done = {id: ended for id, ended in done.items() if self._ended_now(id, worker)}
         return done
 
-    def _ended_now(self, seq: int, worker: str) -> bool:
-        job = self._load("job_by_seq", seq)
+    def _ended_now(self, id: str, worker: str) -> bool:
+        job = self._load("job_by_id", id)
         return job is not None and (job.state, job.worker, job.ended_at) == (
             JobState.SUCCEEDED,
             worker,
