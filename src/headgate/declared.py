@@ -1,7 +1,7 @@
 """The limits that this process has declared, and those that the store has yet to hear of.
 
 Code declares each name once with one value; anything else is a mistake that is refused at once. Limits that come with
-a single enqueue may change their number from job to job: the newest wins, and is sent when it differs from the last.
+a single enqueue may change their number from job to job: the newest wins.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ class DeclaredLimits:
             self._note(limit)
 
     def mention(self, limit: Limit) -> None:
-        """Take up what came with one enqueue."""
-        if self._last.get(limit.name) != limit:
+        """Take up what came with one enqueue. It is sent with that even if it was sent before: another process may have
+        said something else meanwhile, and the newest word counts."""
+        if self._fixed.get(limit.name) != limit:
             self.check(limit)
             self._note(limit)
 
     def _note(self, limit: Limit) -> None:
         with self._lock:
-            if self._last.get(limit.name) != limit:
-                self._last[limit.name] = limit
-                self._unsent[limit.name] = limit
+            self._last[limit.name] = limit
+            self._unsent[limit.name] = limit
 
     def unsent(self) -> tuple[Limit, ...]:
         """What the next step must carry. It stays unsent until that step is done, so that no step overtakes it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -274,3 +275,16 @@ async def test_an_override_may_end_at_a_given_time(app: App):
     (status,) = await app.limits("task:x")
     assert status.override is not None
     assert status.override.until == datetime(2030, 1, 1, tzinfo=UTC)
+
+
+async def test_of_two_apps_that_give_a_limit_with_their_jobs_the_newest_word_counts(tmp_path: Path):
+    apps = [App(f"sqlite:///{tmp_path}/jobs.db") for _ in range(2)]
+
+    async def work() -> None: ...
+
+    first, second = (app.task(name="work")(work) for app in apps)
+    for task, most in ((first, 5), (second, 3), (first, 5)):
+        await task.options(limits=[ConcurrencyLimit(most, scope="user", key="1")]).enqueue()
+        assert [status.max for status in await apps[0].limits() if status.key == "user"] == [most]
+    for app in apps:
+        await app.close()
