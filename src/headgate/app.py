@@ -97,6 +97,7 @@ class App(Declarations, Operations):
 
     async def enqueue(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:
         """Enqueue a job made by `task.job(…)`; with `connection`, inside the caller's transaction where a store can."""
+        _check_job(job, "what enqueue() was given")
         enqueued = (await self._hub.enqueue((job,), connection))[0]
         return JobHandle(self._hub, enqueued.id, created=enqueued.created)
 
@@ -109,6 +110,8 @@ class App(Declarations, Operations):
         source, handles = iter(jobs), list[JobHandle[Any]]()
         try:
             while batch := list(islice(source, BATCH)):
+                for place, job in enumerate(batch, len(handles)):
+                    _check_job(job, f"item {place} of enqueue_many()")
                 stored = await self._hub.enqueue(batch)
                 handles += [JobHandle(self._hub, one.id, created=one.created) for one in stored]
         except Exception as error:
@@ -220,6 +223,11 @@ class App(Declarations, Operations):
 
     def __repr__(self) -> str:
         return f"<App {self._hub.shown_url} with {len(self._tasks)} tasks>"
+
+
+def _check_job(job: Any, what: str) -> None:
+    if not isinstance(job, NewJob):
+        raise ConfigError(f"{what} is {job!r}, not a job; make one with task.job(…)")
 
 
 def _retention(given: Duration | Mapping[str, Duration] | None) -> dict[str, int]:

@@ -32,6 +32,14 @@ def instant_us(value: datetime, what: str) -> int:
     return (value.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
+def span(seconds: float) -> str:
+    """A length of time for people, with one unit: `0.5 s`, `90 s`, `5 min`, `3 h`, `12 d`."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{round(seconds, 1 if seconds < 10 else None):g} s"
+
+
 def from_us(value: int) -> datetime:
     """Microseconds as an aware datetime in UTC."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)

@@ -163,6 +163,6 @@ class Payload:
 
     def _refuse_untyped(self, name: str, value: Any) -> None:
         raise PayloadError(
-            f"{self._what}: parameter {name!r} has no annotation, so it takes plain JSON only, not "
-            f"{type(value).__name__}; annotate the parameter to have values converted"
+            f"{self._what}: parameter {name!r} has no annotation, or Any, so it takes plain JSON only, not "
+            f"{type(value).__name__}; annotate it with a type to have values converted"
         )

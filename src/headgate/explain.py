@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import assert_never
 
-from headgate.clock import from_us
+from headgate.clock import SECOND, from_us, span
 from headgate.engine.contract import Facts, Holder, LimitStatus
 from headgate.info import Info
 from headgate.job import JobState
@@ -69,7 +69,7 @@ def _scheduled(facts: Facts) -> str:
     )
     if job.tries == 0:
         return f"is scheduled and due {when}"
-    error = f"; last error: {_last_line(job.error)}" if job.error else ""
+    error = f"; last error: {error_line(job.error).rstrip('.')}" if job.error else ""
     return f"is to be tried again, after {_count(job.tries, 'attempt')} of {job.retry.attempts}, and due {when}{error}"
 
 
@@ -120,7 +120,7 @@ def _rate(limit: LimitStatus, facts: Facts) -> str:
         return f"it is closed (a rate of 0{_author(limit)})"
     if limit.max is None:
         return "it has no rate any more, and the job is offered at the next claim"
-    pace = f"{limit.max} per {_seconds(limit.period)}{_author(limit)}"
+    pace = f"{limit.max} per {limit.period / SECOND:g} s{_author(limit)}"
     if facts.earliest is None:
         return f"its rate of {pace} never has as many tokens at once as the job costs"
     when = "now" if facts.earliest <= facts.now else _instant(facts.earliest, facts.now)
@@ -142,12 +142,12 @@ def _of_tenant(limit: LimitStatus) -> str:
 def _holder(holder: Holder, now: int) -> str:
     if holder.reserved:
         return f"job {holder.job} ({holder.task}), which keeps it while it waits for another key"
-    return f"job {holder.job} ({holder.task}), running for {_seconds(now - holder.since)}"
+    return f"job {holder.job} ({holder.task}), running for {_span(now - holder.since)}"
 
 
 def _running(facts: Facts) -> str:
     job = facts.job
-    since = _seconds(facts.now - (job.started_at or facts.now))
+    since = _span(facts.now - (job.started_at or facts.now))
     words = f"is running on worker {job.worker} for {since}, attempt {job.attempt}"
     return f"{words}; it was asked to stop" if job.cancel_requested else words
 
@@ -159,19 +159,20 @@ def _ended(facts: Facts) -> str:
         words += f" {_instant(job.ended_at, facts.now)}"
     if job.attempt:
         words += f" after {_count(job.attempt, 'attempt')}"
-    return f"{words}: {_last_line(job.error)}" if job.error and job.state is not JobState.SUCCEEDED else words
+    return (
+        f"{words}: {error_line(job.error).rstrip('.')}"
+        if job.error and job.state is not JobState.SUCCEEDED
+        else words
+    )
 
 
 def _instant(at: int, now: int) -> str:
     clock = from_us(at).isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")
-    return f"at {clock} ({f'in {_seconds(at - now)}' if at > now else f'{_seconds(now - at)} ago'})"
+    return f"at {clock} ({f'in {_span(at - now)}' if at > now else f'{_span(now - at)} ago'})"
 
 
-def _seconds(duration: int) -> str:
-    seconds = max(duration, 0) / 1e6
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+def _span(duration: int) -> str:
+    return span(max(duration, 0) / SECOND)
 
 
 def _place(place: int) -> str:
@@ -186,5 +187,7 @@ def _s(number: int) -> str:
     return "s" if number == 1 else ""
 
 
-def _last_line(error: str | None) -> str:
-    return (error or "").strip().rpartition("\n")[2].rstrip(".")
+def error_line(error: str) -> str:
+    """The line of an error that says what went wrong: the first, but of a bare traceback the last."""
+    lines = error.strip().split("\n")
+    return lines[-1 if lines[0].startswith("Traceback") else 0]

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack
 
 import msgspec
 
-from headgate.clock import duration_us, instant_us
+from headgate.clock import duration_us, from_us, instant_us
 from headgate.engine.contract import Engine, Override, QueueStatus, Verdict
 from headgate.errors import ConfigError
 from headgate.explain import Explanation
@@ -20,6 +20,7 @@ from headgate.job import ENDED, PENDING, JobState
 from headgate.keys import check_text, parse
 from headgate.limits import check_max
 from headgate.portal import Portal, twin
+from headgate.task import AnyTask
 
 BATCH = 500
 
@@ -35,10 +36,14 @@ FITTING: dict[Verb, frozenset[JobState]] = {
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """What a verb did to many jobs: how many it changed, and which refused it in which state."""
+    """What a verb did to many jobs: how many it changed, and which refused it in which state.
+
+    `asked` are those among `done` that run and were only asked to stop; none but `cancel` has any.
+    """
 
     done: int
     refused: tuple[Verdict, ...] = ()
+    asked: int = 0
 
 
 class AuditReport(msgspec.Struct, frozen=True):
@@ -59,6 +64,7 @@ class Operations:
     """The part of an app that looks at a store and steers it. Names like those of `headgate` on the command line."""
 
     _hub: Hub
+    _tasks: dict[str, AnyTask]
 
     @property
     def portal(self) -> Portal:
@@ -84,6 +90,8 @@ class Operations:
 
         Filters are state, queue, task, tenant, limit, unique and ids; see `headgate.filtering.JobFilter`.
         """
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ConfigError(f"size={size!r}: a whole number from 1 is needed")
         engine = await self._hub.engine()
         wanted = await engine_filter(self._hub, engine, filter)
         return [job_info(job) for job in await engine.find(wanted, limit=size, after=after)]
@@ -124,19 +132,32 @@ class Operations:
         *,
         by: str = "",
         why: str = "",
-        until: datetime | timedelta | None = None,
+        until: datetime | timedelta | float | None = None,
         tenant: str | None = None,
     ) -> None:
         """Override a limit (`customer`) or one key of it (`customer=42`), at once and until it is cleared or runs out.
 
-        0 closes it, None lifts it. Without `tenant` it speaks for every tenant.
+        0 closes it, None lifts it. `until` is a point in time, or a duration from now. Without `tenant` it speaks for
+        every tenant. What no job could ever meet is refused.
         """
         name, value = parse(key)
         number = None if max is None else check_max(max, f"the limit of {key!r}")
+        who = None if tenant is None else check_text(tenant, "tenant")
+        _check_cap(name, value, who)
+        if who is not None and self._is_shared(name):
+            raise ConfigError(
+                f"limit {name!r} is declared shared=True, so all tenants have the same keys; leave tenant={who!r} out"
+            )
         engine = await self._hub.engine()
         now = await engine.clock()
-        who = None if tenant is None else check_text(tenant, "tenant")
         await engine.override(Override(name, number, value, who, by, now, why, _until(until, now)))
+
+    def _is_shared(self, name: str) -> bool:
+        """Whether the tasks of this app use a limit, and all of them without tenants."""
+        uses = [
+            bound.limit.shared for task in self._tasks.values() for bound in task.limits if bound.name == name
+        ]
+        return bool(uses) and all(uses)
 
     async def clear_limit(self, key: str, *, tenant: str | None = None) -> bool:
         """Take an override back; False if there was none."""
@@ -181,7 +202,7 @@ class Operations:
             verdict = (await getattr(engine, verb)([_id(which)]))[0]
             if not verdict.done:
                 raise refusal(verb, verdict)
-            return Changed(1)
+            return Changed(1, asked=_asked([verdict]))
         return await _each(engine, verb, _batches([_id(one) for one in which]))
 
     async def _pages(self, engine: Engine, verb: Verb, filter: JobFilter) -> AsyncIterator[list[str]]:
@@ -216,12 +237,18 @@ class Operations:
 
 
 async def _each(engine: Engine, verb: Verb, batches: AsyncIterator[list[str]]) -> Changed:
-    done, refused = 0, list[Verdict]()
+    done, refused, asked = 0, list[Verdict](), 0
     async for ids in batches:
         verdicts: list[Verdict] = await getattr(engine, verb)(ids)
         done += sum(verdict.done for verdict in verdicts)
         refused += [verdict for verdict in verdicts if not verdict.done]
-    return Changed(done, tuple(refused))
+        asked += _asked(verdicts)
+    return Changed(done, tuple(refused), asked)
+
+
+def _asked(verdicts: Iterable[Verdict]) -> int:
+    """How many run on: of all verbs only `cancel` leaves a job running."""
+    return sum(verdict.done and verdict.state is JobState.RUNNING for verdict in verdicts)
 
 
 async def _batches(ids: list[str]) -> AsyncIterator[list[str]]:
@@ -233,7 +260,28 @@ def _id(which: str | JobHandle[Any]) -> str:
     return which.id if isinstance(which, JobHandle) else check_text(which, "job id")
 
 
-def _until(until: datetime | timedelta | None, now: int) -> int | None:
-    if isinstance(until, timedelta):
-        return now + duration_us(until, "until=")
-    return None if until is None else instant_us(until, "until=")
+def _check_cap(name: str, value: str | None, tenant: str | None) -> None:
+    """The caps of tasks and queues are one for all: they have neither keys nor tenants."""
+    kind, colon, called = name.partition(":")
+    if not colon or kind not in ("task", "queue"):
+        return
+    if value is not None:
+        other = "; a queue whose name has '=' cannot be capped" if kind == "queue" else ""
+        raise ConfigError(
+            f"limit key {f'{name}={value}'!r}: the cap of {kind} {called!r} has no keys; write {name!r}{other}"
+        )
+    if tenant is not None:
+        raise ConfigError(
+            f"the cap {name!r} is shared by all tenants; leave tenant={tenant!r} out, or declare a limit of the task's "
+            "own, which tenants have each"
+        )
+
+
+def _until(until: datetime | timedelta | float | None, now: int) -> int | None:
+    if until is None:
+        return None
+    lasts = isinstance(until, timedelta | int | float)
+    ends = now + duration_us(until, "until=") if lasts else instant_us(until, "until=")
+    if ends <= now:
+        raise ConfigError(f"until={until!r} would end at once; it is {from_us(now).isoformat()} now")
+    return ends

@@ -98,6 +98,11 @@ class Task(Generic[P, R]):
         return self._options.queue
 
     @property
+    def limits(self) -> tuple[BoundLimit, ...]:
+        """The limits that all of its jobs have, but for its cap."""
+        return self._limits
+
+    @property
     def timeout(self) -> int | None:
         """Microseconds that an attempt may take."""
         return self._options.timeout

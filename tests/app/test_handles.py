@@ -10,6 +10,7 @@ import pytest
 from headgate import (
     App,
     CancelJob,
+    Changed,
     ConcurrencyLimit,
     ConfigError,
     JobCancelled,
@@ -197,14 +198,19 @@ async def test_a_filter_of_running_jobs_is_passed_over_once(app: App, monkeypatc
 
     @app.task
     async def hang(n: int) -> None:
-        if n == 4:
+        if n == 5:
             started.set()
         await asyncio.Event().wait()
 
-    jobs = await app.enqueue_many(hang.job(n) for n in range(5))
+    jobs = await app.enqueue_many(hang.job(n) for n in range(6))
     async with app.worker():
         await started.wait()
-        assert (await app.cancel(task="hang")).done == 5
+        assert await app.cancel(jobs[5]) == Changed(1, asked=1)
+        with pytest.raises(JobCancelled):
+            await jobs[5].result(timeout=10)
+        later = await hang.options(delay=60).enqueue(0)
+        assert await app.cancel(task="hang") == Changed(6, asked=5)
+        assert await later.status() == "cancelled"
         for job in jobs:
             with pytest.raises(JobCancelled):
                 await job.result(timeout=10)
@@ -239,6 +245,12 @@ async def test_jobs_are_found_by_what_they_are(app: App, double: Any):
     assert await ids(queue="q", unique="u", task="double") == [third.id]
     assert await ids(ids=[first.id, "nobody"]) == [first.id]
     assert await ids(limit="unheard-of") == []
+
+
+@pytest.mark.parametrize("size", [0, -1, True, "5"])
+async def test_a_page_of_no_size_is_refused(app: App, size: Any):
+    with pytest.raises(ConfigError, match="a whole number from 1"):
+        await app.jobs(size=size)
 
 
 async def test_queues_are_paused_and_resumed(app: App, double: Any):

@@ -261,6 +261,14 @@ async def test_an_operator_closes_and_lifts_a_limit(app: App):
         ("task:x", True, {}, "whole number"),
         ("task:x", 1, {"until": datetime(2026, 1, 1)}, "no time zone"),
         ("task:x", 1, {"tenant": ""}, "tenant"),
+        ("task:x", 0, {"tenant": "acme"}, "shared by all tenants; leave tenant='acme' out"),
+        ("queue:x", 0, {"tenant": "acme"}, "shared by all tenants; leave tenant='acme' out"),
+        ("task:x=5", 0, {}, "the cap of task 'x' has no keys; write 'task:x'"),
+        ("queue:x=y", 0, {}, "a queue whose name has '=' cannot be capped"),
+        ("task:x", 1, {"until": datetime(2001, 1, 1, tzinfo=UTC)}, "would end at once; it is 20"),
+        ("task:x", 1, {"until": 0}, "would end at once"),
+        ("task:x", 1, {"until": -1}, "number of seconds >= 0"),
+        ("task:x", 1, {"until": "2930-01-01"}, "a datetime with a time zone"),
     ],
 )
 async def test_an_override_that_cannot_work_is_refused(
@@ -268,6 +276,35 @@ async def test_an_override_that_cannot_work_is_refused(
 ):
     with pytest.raises(ConfigError, match=message):
         await app.set_limit(key, value, **options)
+    assert await app.limits() == []
+
+
+async def test_a_shared_limit_is_not_overridden_for_a_tenant(app: App):
+    @app.task
+    async def send(account: Annotated[str, RateLimit(5, per=60, scope="account", shared=True)]) -> None: ...
+
+    @app.task(limits=[ConcurrencyLimit(1, scope="mixed", shared=True)])
+    async def one() -> None: ...
+
+    @app.task(limits=[ConcurrencyLimit(1, scope="mixed")])
+    async def other() -> None: ...
+
+    for key in ("account", "account=x"):
+        with pytest.raises(ConfigError, match=r"'account' is declared shared=True.* leave tenant='acme' out"):
+            await app.set_limit(key, 0, tenant="acme")
+    assert [limit.key for limit in await app.limits("account")] == ["account"]
+    await app.set_limit("account=x", 0)
+    await app.set_limit("mixed", 0, tenant="acme")
+    assert await (await one.options(tenant="acme").enqueue()).status() == "ready"
+    assert await (await other.options(tenant="acme").enqueue()).status() == "waiting"
+
+
+@pytest.mark.parametrize("until", [3600, 3600.0, timedelta(hours=1)])
+async def test_an_override_may_last_for_a_time(app: App, clock: Clock, until: Any):
+    await app.set_limit("task:x", 3, until=until)
+    (status,) = await app.limits("task:x")
+    assert status.override is not None
+    assert status.override.until == clock.now() + timedelta(hours=1)
 
 
 async def test_an_override_may_end_at_a_given_time(app: App):

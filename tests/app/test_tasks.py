@@ -242,6 +242,21 @@ async def test_a_refused_batch_leaves_the_earlier_ones_and_says_so(app: App):
     assert await app.count() == 1000
 
 
+async def test_what_is_not_a_job_is_refused_by_its_place(app: App):
+    @app.task
+    async def add(a: int) -> None: ...
+
+    things: list[Any] = [add.job(1), add]
+    with pytest.raises(ConfigError, match=r"item 1 of enqueue_many\(\) is <Task add>, not a job; .*task.job"):
+        await app.enqueue_many(things)
+    assert await app.count() == 0
+    with pytest.raises(ConfigError, match="item 1000 of") as caught:
+        await app.enqueue_many([*(add.job(n) for n in range(1000)), *things[1:]])
+    assert caught.value.__notes__ == ["1000 jobs of earlier batches are stored"]
+    with pytest.raises(ConfigError, match=r"enqueue\(\) was given is 5, not a job"):
+        await app.enqueue(5)  # pyright: ignore[reportArgumentType]
+
+
 async def test_a_batch_is_stored_whole_or_not_at_all(app: App):
     @app.task
     async def add(a: int) -> None: ...

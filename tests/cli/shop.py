@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from headgate import App, ConcurrencyLimit, RateLimit, Retry
+from headgate import App, CancelJob, ConcurrencyLimit, RateLimit, Retry
 
 app = App()
 
@@ -23,9 +23,11 @@ async def report() -> None:
 
 
 @app.task
-async def fail() -> None:
-    """Never works."""
-    raise ValueError("it is broken")
+async def fail(why: str = "it is broken") -> None:
+    """Never works; without a reason it is given up."""
+    if not why:
+        raise CancelJob
+    raise ValueError(why)
 
 
 def make() -> App:

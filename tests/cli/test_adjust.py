@@ -57,6 +57,13 @@ def test_clearing_what_is_not_set_is_a_failure(store: Headgate) -> None:
         (["customer", "5", "--until", "soon"], "a duration such as"),
         (["customer", "5", "--until", "2030-01-31T08:00:00"], "no time zone"),
         (["customer", "5", "--until", "2030-31-31"], "write a time"),
+        (["customer", "-1"], "MAX cannot be below 0: 0 closes the limit"),
+        (["customer", "-1.5", "--json"], "MAX cannot be below 0"),
+        (["customer", "5", "--untl", "2h"], "No such option"),
+        (["customer", "5", "--until", "2001-01-31T08:00:00Z"], "would end at once"),
+        (["customer", "5", "--until", "0"], "would end at once"),
+        (["task:send=5", "5"], "the cap of task 'send' has no keys"),
+        (["task:send", "5", "--tenant", "acme"], "shared by all tenants"),
         (["nobody", "5"], "no limit is named 'nobody'"),
     ],
 )

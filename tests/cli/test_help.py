@@ -60,6 +60,12 @@ def test_help_is_free_of_control_characters_when_piped(headgate: Headgate) -> No
     assert text.replace("\n", "").isprintable()
 
 
+def test_the_package_is_the_command(headgate: Headgate) -> None:
+    command = [sys.executable, "-m", "headgate", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, env=headgate.environment(), check=True)
+    assert done.stdout == f"headgate {__version__}\n"
+
+
 def test_the_version_is_shown(headgate: Headgate) -> None:
     assert headgate("--version").out == f"headgate {__version__}\n"
 

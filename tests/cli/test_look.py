@@ -141,6 +141,12 @@ def test_job_shows_attempts_and_error(store: Headgate) -> None:
     assert (attempt["number"], attempt["outcome"]) == (1, "failed")
 
 
+def test_jobs_shows_the_first_line_of_an_error(store: Headgate) -> None:
+    store.enqueue("fail", '{"why": "it is broken\\nand has been for long"}')
+    store.work()
+    assert store("jobs").out.splitlines()[2].endswith("   ValueError: it is broken")
+
+
 def test_job_shows_a_result(store: Headgate) -> None:
     id = store.enqueue("send", "to=ada")
     store.work()

@@ -95,6 +95,14 @@ def test_waiting_ends_when_time_is_up(headgate: Headgate) -> None:
     assert "still ready after 0.05 s" in outcome.err
 
 
+def test_a_job_that_did_not_end_in_time_is_told_as_json(headgate: Headgate) -> None:
+    outcome = headgate("enqueue", SHOP, "report", "--wait", "0.05", "--url", headgate.url, "--json")
+    assert outcome.code == 1
+    assert list(outcome.document) == ["id", "created", "state", "error"]
+    assert outcome.document["state"] == "ready"
+    assert outcome.err == f"headgate: {outcome.document['error']}\n"
+
+
 ENDED = {"started_at": "2026-01-31T08:00:00Z", "ended_at": "2026-01-31T08:00:05Z"}
 GOOD: list[dict[str, Any]] = [
     {"id": "new", "task": "send", "args": {"to": "ada"}},

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.cli.conftest import Headgate
+from headgate import App
+from tests.cli.conftest import Headgate, Outcome
 
 
 def states(store: Headgate) -> dict[str, str]:
@@ -88,6 +91,30 @@ def test_more_jobs_than_one_batch_are_taken(store: Headgate) -> None:
         app.enqueue_many_sync(send.job("a", customer=n) for n in range(1100))
     assert store("cancel", "--task", "send").out == "1,100 jobs cancelled.\n"
     assert store("delete", "--task", "send").out == "1,100 jobs deleted.\n"
+
+
+async def test_what_runs_is_told_from_what_a_cancel_ended(store: Headgate) -> None:
+    app = App(store.url)
+    started = asyncio.Semaphore(0)
+
+    @app.task
+    async def hang() -> None:
+        started.release()
+        await asyncio.Event().wait()
+
+    async def cancel(*words: str) -> Outcome:
+        return await asyncio.to_thread(store, "cancel", *words)
+
+    async with app, app.worker():
+        jobs = [job.id for job in await app.enqueue_many(hang.job() for _ in range(4))]
+        later = await hang.options(delay=3600).enqueue()
+        for _ in jobs:
+            await started.acquire()
+        assert (await cancel(jobs[0])).out == "1 running job was asked to stop.\n"
+        assert (await cancel(jobs[1], later.id, jobs[2])).out == (
+            "1 job cancelled; 2 running jobs were asked to stop.\n"
+        )
+        assert (await cancel(jobs[3], "--json")).document == {"verb": "cancel", "done": 1, "refused": []}
 
 
 def test_a_filter_by_states_that_never_fit_is_a_usage_error(store: Headgate) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -20,7 +21,7 @@ import pty
 def on_terminal(headgate: Headgate, *words: str, keys: str = "", **more: str) -> tuple[int, str]:
     """Run a command on a pseudo-terminal; returns its exit code and all that it wrote there."""
     ours, theirs = pty.openpty()
-    environment = headgate.environment(COLUMNS="120", **more)
+    environment = headgate.environment(**{"COLUMNS": "120"} | more)
     pipes: dict[str, Any] = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
     process = subprocess.Popen([*COMMAND, *words], cwd=headgate.folder, env=environment, **pipes)
     os.close(theirs)
@@ -39,6 +40,19 @@ def test_a_terminal_gets_colours(store: Headgate) -> None:
     store.enqueue("send", "to=ada")
     _, written = on_terminal(store, "jobs")
     assert "\x1b[36mready" in written
+
+
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_an_id_is_never_broken(store: Headgate, columns: str) -> None:
+    ids = [store.enqueue("fail"), store.enqueue("send", "to=ada"), store.enqueue("send", "to=bob")]
+    store.work()
+    _, written = on_terminal(store, "jobs", NO_COLOR="1", COLUMNS=columns)
+    lines = written.splitlines()
+    assert all(any(line.startswith(id) for line in lines) for id in ids)
+    assert "succeeded" in written
+    assert "ValueErro" in written
+    if columns == "80":
+        assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= 80 for line in lines)
 
 
 def test_no_color_is_respected(store: Headgate) -> None:

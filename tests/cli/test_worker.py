@@ -47,6 +47,24 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize(
+    ("why", "state", "error"),
+    [("broken", "failed", "failed: ValueError: broken"), ('""', "cancelled", "was cancelled")],
+)
+def test_a_job_that_was_waited_for_in_vain_is_told_as_json(
+    headgate: Headgate, why: str, state: str, error: str
+) -> None:
+    with worker(headgate):
+        words = ["enqueue", SHOP, "fail", f"why={why}", "--id", "mine", "--url", headgate.url]
+        outcome = headgate(*words, "--wait", "30", "--json")
+    assert outcome.code == 1
+    told = outcome.document
+    assert (told.pop("id"), told.pop("created"), told.pop("state")) == ("mine", True, state)
+    assert error in told.pop("error")
+    assert told == {}
+    assert error in outcome.err
+
+
 def test_a_worker_runs_jobs_is_seen_and_stops_on_sigterm(headgate: Headgate) -> None:
     id = headgate.enqueue("send", "to=ada")
     with worker(headgate, "--concurrency", "3", "--queues", "email,default", "--name", "mine"):

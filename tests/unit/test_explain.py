@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from headgate.cli.times import ago
+from headgate.clock import from_us
 from headgate.engine.contract import Facts, Holder, LimitStatus, Override
 from headgate.explain import explanation
 from headgate.job import Job, JobState
@@ -124,10 +126,31 @@ def test_ended():
         "error": "Traceback…\nValueError: bad.",
     }
     assert words(job(JobState.FAILED, **ended)) == (
-        "Job j1 (send) failed at 2023-11-14 20:13:20 UTC (2.0 h ago) after 3 attempts: ValueError: bad."
+        "Job j1 (send) failed at 2023-11-14 20:13:20 UTC (2 h ago) after 3 attempts: ValueError: bad."
     )
     assert "was cancelled at" in words(job(JobState.CANCELLED, ended_at=NOW))
     assert "succeeded at" in words(job(JobState.SUCCEEDED, ended_at=NOW, attempt=1))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.52, "0.5 s"), (3, "3 s"), (90, "90 s"), (300, "5 min"), (3 * 3600, "3 h"), (1142 * 86_400, "1142 d")],
+)
+def test_lengths_of_time_read_as_in_tables(seconds: float, expected: str):
+    due = NOW + round(seconds * SECOND)
+    assert f"(in {expected})" in words(job(JobState.SCHEDULED, due=due))
+    assert ago(from_us(due), from_us(NOW)) == f"in {expected}"
+
+
+def test_a_rate_s_period_is_told_exactly():
+    rate = limit(kind="rate", max=1, period=9000 * SECOND, held=0)
+    assert "its rate of 1 per 9000 s is" in words(job(JobState.WAITING), limit=rate, earliest=NOW)
+
+
+def test_an_error_of_several_lines_is_told_by_its_first():
+    error = "ValueError: bad\nand worse\nTraceback (most recent call last):\n  …\nValueError: bad\nand worse"
+    assert words(job(JobState.FAILED, error=error)).endswith(": ValueError: bad.")
+    assert "last error: ValueError: bad." in words(job(JobState.SCHEDULED, tries=1, error=error))
 
 
 def test_the_record_carries_the_facts_for_programs():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from headgate.cli.exits import FAILED, fail
 from headgate.cli.options import AppName, Json, Url
@@ -61,7 +62,22 @@ def _say_queue(queue: str, paused: bool, changed: bool, json: bool) -> None:
     say(f"Queue {queue!r} is {words}{' now' if changed else ' already'}.")
 
 
-@limit.command("set")
+class _SetLimit(TyperCommand):
+    """A number below 0 looks like an option; what is wrong with it is the number."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if getattr(error, "option_name", "")[1:].isdecimal():
+                raise ConfigError(
+                    "MAX cannot be below 0: 0 closes the limit, none lifts it; a KEY that begins with - goes after --"
+                ) from None
+            raise
+
+
+@limit.command("set", cls=_SetLimit)
 def set_limit(
     key: Key,
     max: Annotated[

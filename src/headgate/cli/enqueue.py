@@ -9,10 +9,12 @@ import typer
 from headgate.cli.exits import fail
 from headgate.cli.options import AppDir, Json, Target, Url
 from headgate.cli.store import find_app
-from headgate.errors import ConfigError, PayloadError
+from headgate.errors import ConfigError, JobCancelled, JobFailed, PayloadError
 
 if TYPE_CHECKING:
     from headgate.handle import JobHandle
+
+ENDED_AS: dict[type[Exception], str] = {JobFailed: "failed", JobCancelled: "cancelled"}
 
 
 def enqueue(
@@ -53,8 +55,9 @@ def enqueue(
     quotes: to='"42"'.
 
     --json prints one object: id, created (false: an unfinished job with the
-    same unique key was there), state, and with --wait also result. Exits with 1
-    if the job that was waited for failed, or did not end in time.
+    same unique key was there), state, and with --wait also result, or error.
+    Exits with 1 if the job that was waited for failed, was cancelled, or did
+    not end in time.
     """
     from headgate.cli.times import duration, instant
 
@@ -124,11 +127,15 @@ def _say_result(job: JobHandle[Any], wait: float, json: bool) -> None:
 
     from headgate.cli.show import json_line, say
 
+    about = {"id": job.id, "created": job.created}
     try:
         result = job.result_sync(timeout=wait)
-    except TimeoutError as error:
+    except (JobFailed, JobCancelled, TimeoutError) as error:
+        if json:
+            state = ENDED_AS.get(type(error)) or job.status_sync()
+            json_line({**about, "state": state, "error": str(error)})
         fail(str(error))
     if json:
-        json_line({"id": job.id, "created": job.created, "state": "succeeded", "result": result})
+        json_line({**about, "state": "succeeded", "result": result})
     else:
         say(msgspec.json.encode(result).decode())

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
 PAGE = 1000
+NARROW = 100
+SPARED = ("queue", "attempt")
+"""What a terminal of fewer than 100 columns is spared, so that the rest can be read; `headgate job` shows it."""
 
 
 def jobs(
@@ -73,7 +76,7 @@ def _pages(app: App, filter: dict[str, Any], size: int, after: str | None) -> li
 
 def _list(found: list[JobInfo], total: int, json: bool) -> None:
     from headgate.cli.shapes import job_shape
-    from headgate.cli.show import json_line, say, state_text, table
+    from headgate.cli.show import json_line, output, say, state_text, table
     from headgate.cli.times import ago
 
     if json:
@@ -83,12 +86,16 @@ def _list(found: list[JobInfo], total: int, json: bool) -> None:
     if not found:
         say("No jobs.")
         return
-    columns = ("id", "task", "queue", "state", "when", "attempt", "about")
-    rows = (
-        (job.id, job.task, job.queue, state_text(job.state), ago(_when(job)), job.attempt, _about(job))
+    rows = [
+        {"id": job.id, "task": job.task, "queue": job.queue, "state": state_text(job.state),
+         "when": ago(_when(job)), "attempt": job.attempt, "about": _about(job)}
         for job in found
+    ]  # fmt: skip
+    narrow = output().width < NARROW
+    columns = [name for name in rows[0] if not (narrow and name in SPARED)]
+    table(
+        columns, ([row[name] for name in columns] for row in rows), right=("attempt",), whole=("id", "state")
     )
-    table(columns, rows, right=("attempt",))
     if total > len(found):
         say(f"{len(found):,} of {total:,} jobs; the next page: --after {found[-1].id}")
 
@@ -101,10 +108,12 @@ def _when(job: JobInfo) -> Any:
 
 def _about(job: JobInfo) -> str:
     """What matters most about a job in its state."""
+    from headgate.explain import error_line
+
     if job.waiting_on is not None:
         return f"waits on {job.waiting_on}"
     if job.error and job.state != "succeeded":
-        return job.error.strip().rpartition("\n")[2][:100]
+        return error_line(job.error)[:100]
     if job.state == "running":
         return f"on {job.worker}"
     return f"tenant {job.tenant}" if job.tenant else ""
@@ -137,7 +146,7 @@ def _show_job(job: JobInfo, sentence: str) -> None:
     from rich.text import Text
 
     from headgate.cli.show import print_table, readable, say, state_text, table
-    from headgate.cli.times import span
+    from headgate.clock import span
 
     say(sentence)
     fields = Table.grid(padding=(0, 2))

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPED_WIDTH = 200
+LEAST = 8
+"""No column of a table is squeezed below this, as long as it has more to show."""
+GAP = 3
 STATE_STYLES = {
     "scheduled": "blue",
     "ready": "cyan",
@@ -65,24 +68,40 @@ def state_text(state: str) -> Any:
     return Text(state, style=STATE_STYLES.get(state, ""))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[str] = ()) -> None:
-    """Print a table. Cells are texts, numbers or rich texts; columns named in `right` hold numbers."""
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    right: Iterable[str] = (),
+    whole: Iterable[str] = (),
+) -> None:
+    """Print a table. Cells are texts, numbers or rich texts; columns named in `right` hold numbers.
+
+    What stands in a column named in `whole` is never broken nor cut, so that it can be copied.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     made = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    numbers = frozenset(right)
-    for name in columns:
-        made.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(c if isinstance(c, Text) else Text(readable(_cell(c))) for c in row))
-    print_table(made)
+    cells = [[c if isinstance(c, Text) else Text(readable(_cell(c))) for c in row] for row in rows]
+    numbers, unbroken = frozenset(right), frozenset(whole)
+    least = 0
+    for place, name in enumerate(columns):
+        widest = max([len(name), *(row[place].cell_len for row in cells)])
+        fixed = name in unbroken
+        justify = "right" if name in numbers else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=fixed)
+        least += (widest if fixed else min(widest, LEAST)) + GAP
+    for row in cells:
+        made.add_row(*row)
+    print_table(made, least)
 
 
-def print_table(made: Table) -> None:
-    """A pipe gets no blanks at the ends of lines."""
+def print_table(made: Table, least: int = 0) -> None:
+    """A pipe gets no blanks at the ends of lines. A table that needs more runs over a terminal's edge."""
     console = output()
+    console.width = max(console.width, least)
     if console.is_terminal:
         console.print(made)
         return

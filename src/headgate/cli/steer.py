@@ -16,7 +16,7 @@ from headgate.errors import ConfigError
 if TYPE_CHECKING:
     from headgate.app import App
     from headgate.engine.contract import Verdict
-    from headgate.operate import Verb
+    from headgate.operate import Changed, Verb
 
 BATCH = 500
 PAST = {"cancel": "cancelled", "restart": "restarted", "expedite": "expedited", "delete": "deleted"}
@@ -153,9 +153,9 @@ def _steer(
             return
         if not ids and not _agreed(verb, len(wanted), manner):
             raise typer.Exit(FAILED)
-        refused = _batches(app, verb, wanted)
-    _report(verb, len(wanted) - len(refused), refused, manner.json)
-    if ids and refused:
+        changed = _batches(app, verb, wanted)
+    _report(verb, changed, manner.json)
+    if ids and changed.refused:
         raise typer.Exit(FAILED)
 
 
@@ -184,16 +184,19 @@ def _agreed(verb: Verb, count: int, manner: _Manner) -> bool:
     return typer.confirm(f"{verb.capitalize()} {_jobs(count)}?", err=True)
 
 
-def _batches(app: App, verb: Verb, ids: Sequence[str]) -> list[Verdict]:
+def _batches(app: App, verb: Verb, ids: Sequence[str]) -> Changed:
     from headgate.cli.show import progress
+    from headgate.operate import Changed
 
-    refused: list[Verdict] = []
+    done, refused, asked = 0, list["Verdict"](), 0
     with progress(verb, len(ids)) as bar:
         for start in range(0, len(ids), BATCH):
             batch = ids[start : start + BATCH]
-            refused += getattr(app, f"{verb}_sync")(batch).refused
+            changed: Changed = getattr(app, f"{verb}_sync")(batch)
+            done, asked = done + changed.done, asked + changed.asked
+            refused += changed.refused
             bar.advance(len(batch))
-    return refused
+    return Changed(done, tuple(refused), asked)
 
 
 def _say_count(verb: Verb, count: int, json: bool) -> None:
@@ -202,7 +205,7 @@ def _say_count(verb: Verb, count: int, json: bool) -> None:
     json_line({"verb": verb, "matching": count}) if json else say(f"{_jobs(count)} would be {PAST[verb]}.")
 
 
-def _report(verb: Verb, done: int, refused: list[Verdict], json: bool) -> None:
+def _report(verb: Verb, changed: Changed, json: bool) -> None:
     from headgate.cli.show import errors, json_line, readable, say
     from headgate.handle import refusal
 
@@ -212,16 +215,26 @@ def _report(verb: Verb, done: int, refused: list[Verdict], json: bool) -> None:
             "state": None if one.state is None else one.state.value,
             "error": str(refusal(verb, one)),
         }
-        for one in refused
+        for one in changed.refused
     ]
     if json:
-        json_line({"verb": verb, "done": done, "refused": reasons})
+        json_line({"verb": verb, "done": changed.done, "refused": reasons})
         return
     for reason in reasons:
         errors().print(readable(f"headgate: {reason['error']}"), markup=False, soft_wrap=True)
-    if done or not refused:
-        say(f"{_jobs(done)} {PAST[verb]}.")
+    if changed.done or not reasons:
+        say(_done(verb, changed))
 
 
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count:,} jobs"
+def _done(verb: Verb, changed: Changed) -> str:
+    """What ended is told apart from what runs on for a while."""
+    ended = changed.done - changed.asked
+    words = [f"{_jobs(ended)} {PAST[verb]}"] if ended or not changed.asked else []
+    if changed.asked:
+        were = "was" if changed.asked == 1 else "were"
+        words.append(f"{_jobs(changed.asked, 'running job')} {were} asked to stop")
+    return "; ".join(words) + "."
+
+
+def _jobs(count: int, word: str = "job") -> str:
+    return f"1 {word}" if count == 1 else f"{count:,} {word}s"

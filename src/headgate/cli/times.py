@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from headgate.clock import span
 from headgate.errors import ConfigError
 
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
@@ -43,13 +44,3 @@ def ago(at: datetime | None, now: datetime | None = None) -> str:
         return ""
     seconds = ((now or datetime.now(UTC)) - at).total_seconds()
     return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
-
-
-def span(seconds: float) -> str:
-    """A length of time, with one unit."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
