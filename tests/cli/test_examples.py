@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # whole programs, some of which wait for real seconds
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 PROMISES = {
     "first_program": ["customer 2 is in sync"],

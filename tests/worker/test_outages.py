@@ -121,6 +121,7 @@ def test_the_back_off_doubles_to_its_limit_and_begins_anew_after_success():
     assert backoff.wait() <= 0.1
 
 
+@pytest.mark.slow
 async def test_trouble_that_concerns_exchanges_alone_is_said_once(failing: FailingEngine, caplog):
     """Sweeps and heartbeats get through meanwhile, as they do when the store's disk is full."""
     finish = asyncio.Event()
