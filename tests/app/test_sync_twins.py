@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+from concurrent.futures import Future
 
 import pytest
 
-from headgate import App, JobHandle, Task
+from headgate import App, EngineUnavailable, JobHandle, Task
+from headgate.portal import Portal
 from headgate.task import TaskWithOptions
 
 
@@ -103,3 +105,25 @@ def test_every_awaitable_method_has_a_twin(kind: type):
     assert methods
     for name in methods:
         assert callable(getattr(kind, f"{name}_sync")), name
+
+
+def test_who_waits_in_a_portal_that_is_closed_is_told_so():
+    portal, begun, told = Portal(), threading.Event(), Future[None]()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def wait() -> None:
+        try:
+            told.set_result(portal.run(work()))
+        except BaseException as error:
+            told.set_exception(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert begun.wait(10)
+    portal.close()
+    with pytest.raises(EngineUnavailable, match="closed before this was done"):
+        told.result(10)
+    thread.join()
