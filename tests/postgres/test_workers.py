@@ -8,16 +8,16 @@ import logging
 import secrets
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from functools import partial
 
 import psycopg
 import pytest
 
 from headgate import App, EngineUnavailable, Retry, Task
+from tests.at_work import PATIENCE, until
+from tests.at_work import at_work as at_work_with
 from tests.postgres_server import PostgresProcess, Standby, as_nobody
-
-PATIENCE = 30
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -31,26 +31,7 @@ def own() -> Iterator[PostgresProcess]:
     server.stop()
 
 
-@asynccontextmanager
-async def at_work(url: str) -> AsyncGenerator[tuple[App, Task]]:
-    """A worker, and a task that adds two numbers. The store is audited at the end."""
-    app = App(url)
-
-    @app.task(retry=Retry(attempts=5, delay=0.1))
-    async def add(one: int, two: int) -> int:
-        return one + two
-
-    async with app:
-        async with app.worker(concurrency=4, lease=5):
-            assert await (await add.enqueue(1, 2)).result(timeout=PATIENCE) == 3
-            yield app, add
-        assert (await app.audit()).ok
-
-
-async def until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not done():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+at_work = partial(at_work_with, lease=5, retry=Retry(attempts=5, delay=0.1))
 
 
 async def works(add: Task) -> None:

@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from headgate import App, EngineUnavailable, Task
+from headgate import EngineUnavailable
+from tests.at_work import PATIENCE, until
+from tests.at_work import at_work as at_work_with
 from tests.redis.conftest import StartServer
 
-PATIENCE = 20
-
-
-@asynccontextmanager
-async def at_work(url: str) -> AsyncGenerator[tuple[App, Task]]:
-    """A worker, and a task that adds two numbers. The store is audited at the end."""
-    app = App(url)
-
-    @app.task
-    async def add(one: int, two: int) -> int:
-        return one + two
-
-    async with app:
-        async with app.worker(concurrency=4, lease=3):
-            assert await (await add.enqueue(1, 2)).result(timeout=PATIENCE) == 3
-            yield app, add
-        assert (await app.audit()).ok
-
-
-async def until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not done():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+at_work = partial(at_work_with, lease=3)
 
 
 def said(caplog: pytest.LogCaptureFixture, words: str) -> int:
