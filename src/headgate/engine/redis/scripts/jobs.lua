@@ -48,7 +48,7 @@ function Store.put_away()
       running[job.id], runs = job, runs + 1
     elseif frees < 512 then
       frees = frees + 1
-      free[frees], job.record, job.spec, job.result, job.error = job, false, false, false, false
+      free[frees], job.record, job.result, job.error = job, false, false, false
     end
   end
   Store.tables, Store.frees, Store.running, Store.runs = 0, frees, running, runs
@@ -57,7 +57,7 @@ end
 function Store.use(job)
   local number = Store.tables + 1
   Store.tables, Store.used[number] = number, job
-  job.dirty, job.readied, job.spec = false, false, false
+  job.dirty, job.readied = false, false
 end
 
 -- A table for a job; those of earlier calls are used again.
@@ -70,11 +70,11 @@ function Store.table_for(id, need)
     return job
   end
   job = {
-    id = id, need = need, dirty = false, rank = false, readied = false, record = false, spec = false, was = false,
-    was_worker = false, was_cancel = false, state = false, due = 0, seq = 0, enqueued_at = 0, attempt = 0, tries = 0,
-    past = 0, units = 0, refusals = false, started_at = false, ended_at = false, expires_at = false, outcome = false,
-    worker = false, offered_by = false, waiting_on = false, holds = false, error = false, progress = false,
-    result = false, cancel = false, aside = false,
+    id = id, need = need, dirty = false, rank = false, readied = false, record = false, was = false,
+    was_worker = false, was_cancel = false, was_holds = false, state = false, due = 0, seq = 0, enqueued_at = 0,
+    attempt = 0, tries = 0, past = 0, units = 0, refusals = false, started_at = false, ended_at = false,
+    expires_at = false, outcome = false, worker = false, offered_by = false, waiting_on = false, holds = false,
+    error = false, progress = false, result = false, cancel = false, aside = false,
   }
   Store.use(job)
   return job
@@ -90,7 +90,7 @@ function Store.still_running(id, text)
     job.state = false
     return nil
   end
-  job.was, job.was_worker, job.was_cancel = 'running', job.worker, job.cancel
+  job.was, job.was_worker, job.was_cancel, job.was_holds = 'running', job.worker, job.cancel, job.holds
   return job
 end
 
@@ -118,7 +118,8 @@ function Store.unfold(id, text)
   job.past, job.units, job.refusals = past, units, flags.refusals and refusals
   job.started_at, job.ended_at, job.expires_at = flags.started and started_at, ended_at, expires_at
   job.outcome, job.offered_by = Store.OUTCOMES[outcome] or false, offered_by ~= '' and offered_by
-  job.waiting_on, job.holds = waiting_on ~= '' and waiting_on, holds ~= '' and parse(holds)
+  job.waiting_on, job.holds = waiting_on ~= '' and waiting_on, holds ~= '' and Ledger.holding(holds)
+  job.was_holds = job.holds
   job.error, job.progress, job.result = flags.error and error, flags.progress and progress, flags.result and result
   return job
 end
@@ -130,7 +131,7 @@ function Store.folded(job)
     + (refusals and 16 or 0) + (error and 32 or 0) + (progress and 64 or 0) + (result and 128 or 0)
   local offered_by, waiting_on = job.offered_by or '', job.waiting_on or ''
   worker, error, progress, result = worker or '', error or '', progress or '', result or ''
-  holds = holds and pack(holds) or ''
+  holds = holds and holds.text or ''
   return struct.pack(
     Store.LAYOUT, Store.CODES[job.state], Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
     job.enqueued_at, job.attempt, job.tries, job.past, job.units, refusals or 0, started_at or 0, job.ended_at or 0,
@@ -273,7 +274,7 @@ function Store.next_seq()
 end
 
 function Store.newborn(job, state, enqueued_at, due)
-  job.state, job.was, job.was_worker, job.was_cancel = state, false, false, false
+  job.state, job.was, job.was_worker, job.was_cancel, job.was_holds = state, false, false, false, false
   job.due, job.enqueued_at, job.attempt, job.tries = due, enqueued_at, 0, 0
   job.past, job.units, job.refusals, job.started_at, job.ended_at = 0, 0, false, false, false
   job.expires_at, job.outcome, job.worker, job.offered_by, job.waiting_on = false, false, false, false, false
@@ -284,7 +285,7 @@ end
 function Store.add(id, spec, need, enqueued_at, due)
   local job = Store.table_for(id, need)
   Store.newborn(job, 'scheduled', enqueued_at, due)
-  job.spec, job.seq = spec, Store.next_seq()
+  Store.specs[id], job.seq = spec, Store.next_seq()
   Store.jobs[id] = job
   Store.enter(job)
   return job
@@ -384,8 +385,9 @@ function Write.jobs()
       job.record = Store.folded(job)
       records[size + 1], records[size + 2] = start .. id, job.record
       size = size + 2
-      if job.spec then
-        records[size + 1], records[size + 2] = base .. 'spec:' .. id, job.spec
+      local spec = Store.specs[id]
+      if spec then
+        records[size + 1], records[size + 2] = base .. 'spec:' .. id, spec
         size = size + 2
         Write.put('jobs', Store.arrival(job), id)
       end

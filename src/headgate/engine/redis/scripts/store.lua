@@ -20,7 +20,8 @@
 local call, pack, parse, format, sub, base, header, settings, now, now_text, arguments, turn
 local Text, Lines, Write = {heads = {}, heads_known = 0}, {}, {}
 local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}, needs = {}, needs_known = 0}
-local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
+local Ledger = {holdings = {}, holdings_known = 0}
+local Rates, Book, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}
 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.
 function Text.whole(number)
@@ -95,6 +96,11 @@ function Write.many(verb, key, list)
     local last = math.min(first + 1999, #list)
     if key then call(verb, key, unpack(list, first, last)) else call(verb, unpack(list, first, last)) end
   end
+end
+
+-- The same for the first so many of a list, behind a key.
+function Write.some(verb, key, list, count)
+  for first = 1, count, 2000 do call(verb, key, unpack(list, first, math.min(first + 1999, count))) end
 end
 
 function Write.scores(name, members)
