@@ -12,8 +12,8 @@ from importlib import resources
 from typing import NamedTuple
 
 PARTS = (
-    "store", "writing", "lines", "records", "jobs", "rates", "rulebook", "ledger", "admission", "lifecycle",
-    "newcomers", "moves", "looking", "step",
+    "store", "writing", "lines", "records", "jobs", "rates", "rulebook", "ledger", "holding", "admission",
+    "lifecycle", "newcomers", "moves", "looking", "step",
 )  # fmt: skip
 LONE = ("open",)
 
