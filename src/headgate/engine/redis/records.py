@@ -100,7 +100,7 @@ _WORKER, _STARTED, _ASIDE, _CANCEL, _REFUSALS, _ERROR, _PROGRESS, _RESULT = (1 <
 
 
 def read_record(record: bytes) -> tuple[Life, Need]:
-    """A job as scripts keep it; jobs.lua describes the layout."""
+    """A job as scripts keep it; records.lua describes the layout."""
     (
         state, outcome, flags, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, ended_at,
         expires_at, length,

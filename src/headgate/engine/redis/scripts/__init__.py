@@ -7,23 +7,33 @@ releases do not get in each other's way. Redis 6.2 gets one script per verb.
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import NamedTuple
 
 PARTS = (
-    "store", "lines", "jobs", "rates", "rulebook", "ledger", "admission", "lifecycle", "newcomers", "moves", "looking",
-    "step",
+    "store", "writing", "lines", "records", "jobs", "rates", "rulebook", "ledger", "holding", "admission",
+    "lifecycle", "newcomers", "moves", "looking", "step",
 )  # fmt: skip
 LONE = ("open",)
 
 
-class Script(NamedTuple):
-    """A verb: as a script, the name under which a server keeps that, and as a function of the library."""
+class Script:
+    """A verb: as a function of the library; as a script, and the name under which a server keeps that."""
 
-    text: bytes
-    sha: bytes
-    function: bytes
+    def __init__(self, verb: str) -> None:
+        self.function = f"headgate_{library().digest}_{verb}".encode()
+        self._verb = verb
+
+    @cached_property
+    def text(self) -> bytes:
+        """Made where a server has no functions: joining and hashing all parts takes a while."""
+        return "\n".join([_parts(), _read(self._verb), "return Step.run(verb, KEYS, ARGV)"]).encode()
+
+    @cached_property
+    def sha(self) -> bytes:
+        """Its digest."""
+        return _sha(self.text).encode()
 
 
 class Library(NamedTuple):
@@ -36,8 +46,7 @@ class Library(NamedTuple):
 @cache
 def script(verb: str) -> Script:
     """One verb."""
-    text = "\n".join([_parts(), _read(verb), "return Step.run(verb, KEYS, ARGV)"])
-    return Script(text.encode(), _sha(text).encode(), f"headgate_{library().digest}_{verb}".encode())
+    return Script(verb)
 
 
 @cache
@@ -47,7 +56,7 @@ def library() -> Library:
         path.name[:-4] for path in resources.files(__name__).iterdir() if path.name.endswith(".lua")
     )
     bodies = [(verb, _read(verb)) for verb in verbs if verb not in (*PARTS, *LONE)]
-    digest = _sha(_parts() + "".join(body for _, body in bodies))[:12]
+    digest = _sha((_parts() + "".join(body for _, body in bodies)).encode())[:12]
     functions = [_function(f"headgate_{digest}_{verb}", body) for verb, body in bodies]
     return Library("\n".join([f"#!lua name=headgate_{digest}", _parts(), *functions]).encode(), digest)
 
@@ -66,8 +75,8 @@ def _parts() -> str:
     return "\n".join(_read(part) for part in PARTS)
 
 
-def _sha(text: str) -> str:
-    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+def _sha(text: bytes) -> str:
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
 @cache

@@ -153,10 +153,7 @@ end
 -- ── it ends, or leaves ────────────────────────────────────────────────────────────────────────────────────────────
 
 function Admission.give_back(job)
-  for ident in pairs(job.holds or Lines.NONE) do
-    Ledger.let_go(ident, job)
-    Admission.touch(ident)
-  end
+  for ident in pairs(Ledger.let_go_all(job)) do Admission.touch(ident) end
   if job.offered_by then Admission.touch(job.offered_by) end
   if job.waiting_on then Admission.touch_rate(job.waiting_on) end
 end

@@ -111,6 +111,15 @@ local function claim(want, queues, known, found)
   return Admission.claim_many(left, known, ready_jobs(queues, known, found or {queues = {}, paused = {}, asides = {}}))
 end
 
+local function put_in_order(jobs)
+  for place = 2, #jobs do
+    if jobs[place].rank < jobs[place - 1].rank then
+      table.sort(jobs, function(a, b) return a.rank < b.rank end)
+      return
+    end
+  end
+end
+
 -- `claims` is what those who get a freed slot are claimed with, if nobody else is ready.
 local function settle(worker, reports, claims)
   local ids, refused = {}, {}
@@ -123,7 +132,7 @@ local function settle(worker, reports, claims)
     end
   end
   Admission.offer(claims)
-  if #Ledger.started > 1 then table.sort(Ledger.started, function(a, b) return a.rank < b.rank end) end
+  put_in_order(Ledger.started)
   return refused
 end
 

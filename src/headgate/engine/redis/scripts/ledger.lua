@@ -1,21 +1,22 @@
 -- The ledger: who holds which key, who waits on it, who was offered it, what was spent of it. Part of every script.
 -- What admission.py calls Ledger, with the same names.
 
--- What this step knows of a key: how many hold it, as stored and now, whose records change, which queues have waiters
--- on it as stored, its lines by queue. Kept like the tables of lines.
+-- What this step knows of a key: how many hold it, as stored and now; which queues have waiters on it as stored, its
+-- lines by queue; and, when all is decided, whose records of holding it are to be written or deleted. Kept like the
+-- tables of lines.
 function Ledger.at(ident)
   local key = Ledger.shelf[ident]
   if not key then
     key = {
       ident = ident, name = base .. 'held:' .. ident, turn = 0, lines = {}, held = false, stored = false,
-      holders = false, queues = false, offers = false, promised = false,
+      queues = false, offers = false, promised = false, comers = {}, come = 0, leavers = {}, left = 0,
     }
     Ledger.shelf[ident], Step.shelf.known = key, Step.shelf.known + 1
   elseif key.turn == turn then
     return key
   end
-  key.turn, key.held, key.stored, key.holders, key.queues = turn, false, false, false, false
-  key.offers, key.promised = false, false
+  key.turn, key.held, key.stored, key.queues = turn, false, false, false
+  key.offers, key.promised, key.come, key.left = false, false, 0, 0
   Ledger.keys[#Ledger.keys + 1] = key
   return key
 end
@@ -26,6 +27,7 @@ function Ledger.uses(job)
   local need = job.need
   if need.all_at ~= Book.stamp then
     need.all, need.all_at = need.uses and Ledger.in_force(need.uses) or Ledger.caps(need.queue, need.task), Book.stamp
+    need.slots = nil
   end
   return need.all
 end
@@ -44,19 +46,6 @@ function Ledger.caps(queue, task)
     if Book.is_cap(ident) then caps[#caps + 1] = {ident, 1} end
   end
   return caps
-end
-
-function Ledger.held(ident)
-  local key = Ledger.at(ident)
-  if not key.held then
-    key.held = call('HLEN', key.name)
-    key.stored = key.held
-  end
-  return key.held
-end
-
-function Ledger.holds(ident, job)
-  return job.holds and job.holds[ident] ~= nil
 end
 
 function Ledger.meter(ident)
@@ -198,48 +187,9 @@ function Ledger.read_offers(idents, queues)
   end
 end
 
-function Ledger.hold(key, job, value)
-  key.holders = key.holders or {}
-  key.holders[job.id] = value
-end
-
--- Record the job as a holder; a reservation that it has becomes a slot.
-function Ledger.take(ident, job, reserved)
-  local key, holds = Ledger.at(ident), job.holds or {}
-  if holds[ident] == nil then
-    key.held = Ledger.held(ident) + 1
-  elseif holds[ident] then
-    Write.score('reserved', Text.join(job.id, ident), false)
-  end
-  holds[ident] = reserved
-  job.holds = holds
-  Store.touch(job)
-  Ledger.hold(key, job, reserved and now_text .. 'r' or now_text)
-end
-
 function Ledger.spend(ident, pace, units, job)
   local meter = Ledger.meter(ident)
   meter.kind.spend(meter, pace, units, job)
-end
-
-function Ledger.let_go(ident, job)
-  local key, holds = Ledger.at(ident), job.holds
-  if holds[ident] then Write.score('reserved', Text.join(job.id, ident), false) end
-  key.held = Ledger.held(ident) - 1
-  holds[ident] = nil
-  if next(holds) == nil then job.holds = false end
-  Store.touch(job)
-  Ledger.hold(key, job, false)
-end
-
--- Delete a job's holder records except those of `keep`, a set; returns the keys that were let go.
-function Ledger.drop_except(job, keep)
-  local gone = {}
-  for ident in pairs(job.holds or gone) do
-    if not keep[ident] then gone[#gone + 1] = ident end
-  end
-  for _, ident in ipairs(gone) do Ledger.let_go(ident, job) end
-  return gone
 end
 
 function Ledger.start(job)
@@ -249,6 +199,7 @@ function Ledger.start(job)
   job.attempt, job.tries = job.attempt + 1, job.tries + 1
   job.ended_at, job.outcome, job.error, job.result = false, false, false, false
   job.offered_by, job.waiting_on, job.units, job.aside, job.readied = false, false, 0, false, false
+  job.holds = Ledger.slots(job)
   Store.enter(job)
   Ledger.started[#Ledger.started + 1] = job
 end
@@ -279,17 +230,18 @@ function Ledger.arm(ident, at)
   Write.score('timers', ident, at)
 end
 
-function Ledger.limit_reservations(job, expires_at)
-  for ident in pairs(job.holds) do
-    Write.score('reserved', Text.join(job.id, ident), expires_at)
-  end
-end
-
 -- Holders and promises that have changed; and which keys are held, by name: for lists of limits, and for floating
 -- limits in use.
 function Ledger.write()
+  for _, job in ipairs(Store.dirty) do
+    local was, holds = job.was_holds, job.holds
+    if was and was ~= holds then Ledger.note_leaver(job.id, was.keys, holds and holds.keys or Lines.NONE) end
+    if holds then Ledger.note_comer(job, holds.keys, was and was.keys or Lines.NONE) end
+  end
   for _, key in ipairs(Ledger.keys) do
-    if key.holders then Ledger.write_holders(key) end
+    -- Who comes first: the record of a key that is handed on stays where it is.
+    if key.come > 0 then Write.some('HSET', key.name, key.comers, key.come) end
+    if key.left > 0 then Write.some('HDEL', key.name, key.leavers, key.left) end
     if key.offers then Ledger.write_offers(key) end
     if key.stored and (key.held > 0) ~= (key.stored > 0) then
       Write.score('helds', Book.by_name(key.ident), key.held > 0 and 0)
@@ -303,19 +255,4 @@ function Ledger.write_offers(key)
       Write.field('offers', Text.join(queue, key.ident), units ~= 0 and format('%d', units))
     end
   end
-end
-
-function Ledger.write_holders(key)
-  local gone, added
-  for id, value in pairs(key.holders) do
-    if value then
-      added = added or {}
-      added[#added + 1], added[#added + 2] = id, value
-    else
-      gone = gone or {}
-      gone[#gone + 1] = id
-    end
-  end
-  if gone then Write.many('HDEL', key.name, gone) end
-  if added then Write.many('HSET', key.name, added) end
 end

@@ -8,14 +8,16 @@ Lines.NONE = {}
 function Lines.make(kind, key, queue, other)
   return Lines.renew({
     turn = 0, kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE,
-    more = 0, less = 0, stored = false, head = false, asked = 0, front = Lines.NONE, seen = 0, plain = false,
+    more = 0, less = 0, stored = false, head = false, asked = 0, front = Lines.NONE, taken = 0, seen = 0, plain = false,
   })
 end
 
--- Nothing is known of the line in this step.
+-- Nothing is known of the line in this step. `front` are its first members as stored, of which so many are `taken`, one
+-- after the other; others that left are `gone`.
 function Lines.renew(line)
   line.turn, line.added, line.gone, line.more, line.less = turn, Lines.NONE, Lines.NONE, 0, 0
   line.stored, line.head, line.asked, line.front, line.seen, line.plain = false, false, 0, Lines.NONE, 0, false
+  line.taken = 0
   Lines.all[#Lines.all + 1] = line
   return line
 end
@@ -57,7 +59,15 @@ function Lines.waiting(ident, queue)
   return line
 end
 
+-- Members were taken, and one may come back: name them.
+function Lines.name_taken(line)
+  if line.gone == Lines.NONE then line.gone = {} end
+  for place = 1, line.taken do line.gone[line.front[place]] = true end
+  line.taken = 0
+end
+
 function Lines.add(line, member)
+  if line.taken > 0 then Lines.name_taken(line) end
   if line.gone[member] then
     line.gone[member], line.less = nil, line.less - 1
   else
@@ -70,6 +80,8 @@ end
 function Lines.remove(line, member)
   if line.added[member] then
     line.added[member], line.more = nil, line.more - 1
+  elseif line.front[line.taken + 1] == member then
+    line.taken, line.less = line.taken + 1, line.less + 1
   else
     if line.gone == Lines.NONE then line.gone = {} end
     line.gone[member], line.less = true, line.less + 1
@@ -93,8 +105,8 @@ function Lines.first(line, most)
   local found = stored
   if line.less > 0 or line.more > 0 then
     found = {}
-    for _, member in ipairs(stored) do
-      if not line.gone[member] then found[#found + 1] = member end
+    for place = line.taken + 1, #stored do
+      if not line.gone[stored[place]] then found[#found + 1] = stored[place] end
     end
     if line.more > 0 then
       for member in pairs(line.added) do found[#found + 1] = member end
@@ -108,28 +120,19 @@ end
 
 -- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
--- How many of a line's first members are gone: those are taken off together, the others by name.
-function Lines.front(line)
-  local front, gone, count = line.front, line.gone, 0
-  while front[count + 1] and gone[front[count + 1]] do count = count + 1 end
-  return count
-end
-
+-- The first members are taken off together, the others by name.
 function Lines.take_off(line)
-  local front = Lines.front(line)
-  if front == 1 and line.less == 1 then
-    call('ZREMRANGEBYRANK', line.key, '0', '0')
-    return
+  local front, gone, taken = line.front, line.gone, line.taken
+  while gone[front[taken + 1]] do
+    taken = taken + 1
+    gone[front[taken]] = nil
   end
-  if front < line.less then
-    local known, gone = {}, {}
-    for place = 1, front do known[line.front[place]] = true end
-    for member in pairs(line.gone) do
-      if not known[member] then gone[#gone + 1] = member end
-    end
-    Write.many('ZREM', line.key, gone)
+  if taken < line.less then
+    local names = {}
+    for member in pairs(gone) do names[#names + 1] = member end
+    Write.many('ZREM', line.key, names)
   end
-  if front > 0 then call('ZREMRANGEBYRANK', line.key, '0', format('%d', front - 1)) end
+  if taken > 0 then call('ZREMRANGEBYRANK', line.key, '0', Text.number(taken - 1)) end
 end
 
 function Lines.put_in(line)

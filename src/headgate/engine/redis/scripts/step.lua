@@ -39,7 +39,8 @@ function Step.reset(keys, given)
   Write.records = empty(Write.records)
   Store.jobs, Store.dirty, Store.unique, Store.readied =
     empty(Store.jobs), empty(Store.dirty), empty(Store.unique), empty(Store.readied)
-  Store.gone, Store.news, Store.forgotten = empty(Store.gone), empty(Store.news), empty(Store.forgotten)
+  Store.gone, Store.news, Store.forgotten, Store.specs =
+    empty(Store.gone), empty(Store.news), empty(Store.forgotten), empty(Store.specs)
   Store.seq, Store.ended, Store.call_workers, Store.dropped = nil, false, false, nil
   Window.spent, Book.staged = empty(Window.spent), empty(Book.staged)
   Ledger.keys, Ledger.meters, Ledger.started = empty(Ledger.keys), empty(Ledger.meters), empty(Ledger.started)
@@ -48,6 +49,7 @@ function Step.reset(keys, given)
   Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen =
     empty(Admission.touched), empty(Admission.touches), empty(Admission.unknown), empty(Admission.unknown_seen)
   Step.finished, Step.written = false, false
+  if Ledger.holdings_known > 2000 then Ledger.holdings, Ledger.holdings_known = {}, 0 end
   if Store.needs_known > 2000 then Store.needs, Store.needs_known = {}, 0 end
   if Text.heads_known > 2000 then Text.heads, Text.heads_known = {}, 0 end
   if Book.keys_known > 2000 then Book.keys, Book.keys_known = {}, 0 end

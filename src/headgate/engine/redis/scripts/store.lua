@@ -20,7 +20,8 @@
 local call, pack, parse, format, sub, base, header, settings, now, now_text, arguments, turn
 local Text, Lines, Write = {heads = {}, heads_known = 0}, {}, {}
 local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}, needs = {}, needs_known = 0}
-local Rates, Book, Ledger, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
+local Ledger = {holdings = {}, holdings_known = 0}
+local Rates, Book, Admission, Lifecycle, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}
 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.
 function Text.whole(number)
@@ -65,88 +66,4 @@ function Store.may_fail(place)
   if header.fail and header.fail[place] then
     error('broken on purpose: ' .. place)
   end
-end
-
--- ── what is only written ──────────────────────────────────────────────────────────────────────────────────────────
-
--- What is kept under a name, made when it is first asked for.
-function Write.of(tables, name)
-  local found = tables[name]
-  if not found then
-    found = {}
-    tables[name] = found
-  end
-  return found
-end
-
--- A member of a sorted set by time; false takes it out.
-function Write.score(name, member, score)
-  Write.of(Write.by_score, name)[member] = score or false
-end
-
--- A field of a hash; false deletes it.
-function Write.field(name, field, value)
-  Write.of(Write.by_field, name)[field] = value == nil and false or value
-end
-
--- One command with as many arguments as Lua's stack takes at once, behind the key if there is one for all of them.
-function Write.many(verb, key, list)
-  for first = 1, #list, 2000 do
-    local last = math.min(first + 1999, #list)
-    if key then call(verb, key, unpack(list, first, last)) else call(verb, unpack(list, first, last)) end
-  end
-end
-
-function Write.scores(name, members)
-  local gone, added = {}, {}
-  for member, score in pairs(members) do
-    if score then
-      added[#added + 1], added[#added + 2] = format('%d', score), member
-    else
-      gone[#gone + 1] = member
-    end
-  end
-  Write.many('ZREM', base .. name, gone)
-  Write.many('ZADD', base .. name, added)
-end
-
-function Write.fields(name, fields)
-  local gone, added = {}, {}
-  for field, value in pairs(fields) do
-    if value then added[#added + 1], added[#added + 2] = field, value else gone[#gone + 1] = field end
-  end
-  Write.many('HDEL', base .. name, gone)
-  Write.many('HSET', base .. name, added)
-end
-
--- So many jobs of a queue have come into a state.
-function Write.count(state, queue, by)
-  local counts = Write.of(Write.by_count, queue)
-  counts[state] = (counts[state] or 0) + by
-end
-
--- Also which queues have ready jobs, set aside or not.
-function Write.counts()
-  for queue, counts in pairs(Write.by_count) do
-    for state, by in pairs(counts) do
-      if by ~= 0 then
-        local field = state .. ':' .. queue
-        local number = call('HINCRBY', base .. 'counts', field, format('%d', by))
-        if number == 0 then call('HDEL', base .. 'counts', field) end
-        if state == 'ready' then
-          if number == 0 then call('SREM', base .. 'queues', queue) end
-          if number == by then call('SADD', base .. 'queues', queue) end
-        end
-      end
-    end
-  end
-end
-
-function Store.write()
-  Write.jobs()
-  Lines.write()
-  for name, fields in pairs(Write.by_field) do Write.fields(name, fields) end
-  for name, members in pairs(Write.by_score) do Write.scores(name, members) end
-  Write.counts()
-  if Store.seq then call('HSET', base .. 'meta', 'seq', format('%d', Store.seq)) end
 end

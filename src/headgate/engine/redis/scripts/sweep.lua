@@ -46,7 +46,7 @@ local function reservations()
   for _, member in ipairs(until_now('reserved', MOST)) do
     local id, ident = Text.parted(member)
     local job = Store.job(id)
-    if job and job.holds and job.holds[ident] then
+    if job and job.holds and job.holds.keys[ident] then
       Ledger.let_go(ident, job)
       Admission.touch(ident)
     end
