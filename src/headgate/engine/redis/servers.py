@@ -11,10 +11,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from headgate.engine.redis.refusals import server_error
-from headgate.engine.redis.tls import untrusted
+from headgate.engine.redis.refusals import client_error
+from headgate.engine.redis.tls import guess, untrusted
 from headgate.engine.redis.url import Address, Target
-from headgate.errors import EngineUnavailable
+from headgate.errors import ConfigError, EngineUnavailable, HeadgateError
 
 log = logging.getLogger("headgate.engine")
 
@@ -106,12 +106,19 @@ class Sentinels(Servers):
             try:
                 answer = self._ask_one(sentinel)
             except redis.RedisError as error:
-                errors.append(f"{told(sentinel)}: {untrusted(error) or error}")
+                errors.append(f"{told(sentinel)}: {self._remedy(error)}")
                 continue
             if answer is not None:
                 return answer
             errors.append(f"{told(sentinel)} does not know it")
         raise EngineUnavailable(f"no sentinel names the master {self.target.master!r}: {'; '.join(errors)}")
+
+    def _remedy(self, error: redis.RedisError) -> str:
+        if isinstance(error, redis.AuthenticationError):
+            return f"{error} Is ?sentinel_password= the password of the sentinels?"
+        if "unknown command" in str(error):
+            return "it is no sentinel"
+        return untrusted(error) or str(error)
 
     def _ask_one(self, sentinel: Address) -> Address | None:
         """With the password that the URL gives for sentinels, else with the master's, else with none."""
@@ -119,8 +126,8 @@ class Sentinels(Servers):
         first = given if given[1] is not None else (self.target.user, self.target.password)
         try:
             return self._ask_as(sentinel, *first)
-        except (redis.AuthenticationError, redis.ResponseError):
-            if given[1] is not None or first[1] is None:
+        except (redis.AuthenticationError, redis.ResponseError) as error:
+            if given[1] is not None or first[1] is None or "unknown command" in str(error):
                 raise
             return self._ask_as(sentinel, None, None)
 
@@ -178,13 +185,19 @@ class ClusterNodes(Servers):
             try:
                 self._learn(asked.execute_command("CLUSTER", "SLOTS"), node)
                 return
-            except redis.ResponseError as error:
-                raise server_error(str(error), told(node)) from None
+            except (redis.AuthenticationError, redis.ResponseError) as error:
+                raise self._refusal(error, node) from None
             except redis.RedisError as error:
-                errors.append(f"{told(node)}: {error}")
+                errors.append(f"{told(node)}: {untrusted(error) or guess(error, self.target.tls)}")
             finally:
                 asked.close()
         raise EngineUnavailable(f"no node of the cluster can be reached: {'; '.join(errors)}")
+
+    @staticmethod
+    def _refusal(error: redis.RedisError, node: Address) -> HeadgateError:
+        if "cluster support disabled" in str(error):
+            return ConfigError(f"{told(node)} is no cluster; write redis:// instead of redis+cluster://")
+        return client_error(error, told(node))
 
     def _learn(self, answer: Any, asked: Address) -> None:
         for first, last, (host, port, *_), *_replicas in answer:
