@@ -26,6 +26,17 @@ def check_and_clear(process: RedisProcess, prefix: str) -> None:
     assert problems == []
 
 
+def check_all(process: RedisProcess) -> None:
+    """Check every store in every database of a server that still runs."""
+    if process.process is None:
+        return
+    with process.client() as client:
+        keyspace: Any = client.info("keyspace")
+    for database in keyspace:
+        with process.client(db=int(database.removeprefix("db"))) as client:
+            assert leaks(client, list(client.scan_iter(match="{*:p*}:*", count=10_000))) == []
+
+
 def leaks(client: redis.Redis, keys: list[bytes]) -> list[str]:
     """Everything that should not be there, partition by partition."""
     partitions: dict[bytes, list[bytes]] = {}
@@ -43,13 +54,23 @@ class _Partition:
         self.tag = tag
         self.names = [name.decode() for name in names]
         self.jobs: dict[str, tuple[Need, Life]] = {}
-        for name in self.names:
-            if name.startswith("job:"):
-                life, need = read_record(self.client.get(tag + name.encode()))
-                self.jobs[name[4:]] = (need, life)
+        ids = [name for name in self.names if name.startswith("job:")]
+        for name, record in zip(ids, self._each("get", ids), strict=True):
+            life, need = read_record(record)
+            self.jobs[name[4:]] = (need, life)
+
+    def _each(self, command: str, names: list[str]) -> list[Any]:
+        """The answers to a command for many keys, in a few round trips."""
+        answers: list[Any] = []
+        for start in range(0, len(names), 2000):
+            with self.client.pipeline(transaction=False) as pipe:
+                for name in names[start : start + 2000]:
+                    getattr(pipe, command)(self.tag + name.encode())
+                answers += pipe.execute()
+        return answers
 
     def problems(self) -> list[str]:
-        found = [problem for name in self.names for problem in self._stranger(name)]
+        found = self._strangers()
         found += self._differs("counts", self._counts())
         found += self._differs("offers", self._offers())
         found += self._members("jobs", set(self.jobs))
@@ -58,15 +79,10 @@ class _Partition:
         found += self._lines()
         return [f"{self.tag.decode()}{problem}" for problem in found]
 
-    def _stranger(self, name: str) -> list[str]:
-        if not is_known(name):
-            return [f"{name} is not in the catalogue"]
-        kind = SINGLE.get(name) or next(kind for start, kind in FAMILIES.items() if name.startswith(start))
-        actual = self.client.type(self.tag + name.encode()).decode()
-        wrong = [f"{name} is a {actual}, not a {kind.type}"] if actual != kind.type else []
-        if self.client.ttl(self.tag + name.encode()) != -1:
-            wrong.append(f"{name} expires")
-        return wrong
+    def _strangers(self) -> list[str]:
+        types, expiries = self._each("type", self.names), self._each("ttl", self.names)
+        told = zip(self.names, types, expiries, strict=True)
+        return [problem for name, type, ttl in told for problem in _stranger(name, type.decode(), ttl)]
 
     def _counts(self) -> dict[str, int]:
         return dict(Counter(f"{life.state}:{need.queue}" for need, life in self.jobs.values()))
@@ -112,3 +128,13 @@ class _Partition:
             if sorted(ids) != wanted:
                 found.append(f"lines of {state} jobs hold {sorted(ids)}, but the jobs say {wanted}")
         return found
+
+
+def _stranger(name: str, type: str, ttl: int) -> list[str]:
+    if not is_known(name):
+        return [f"{name} is not in the catalogue"]
+    kind = SINGLE.get(name) or next(kind for start, kind in FAMILIES.items() if name.startswith(start))
+    wrong = [f"{name} is a {type}, not a {kind.type}"] if type != kind.type else []
+    if ttl != -1:
+        wrong.append(f"{name} expires")
+    return wrong

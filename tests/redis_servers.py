@@ -72,6 +72,7 @@ class RedisProcess:
         self.directory = directory or Path(self._own.name if self._own else "")
         self.program = program
         self.options = options
+        self.password = options[options.index("--requirepass") + 1] if "--requirepass" in options else None
         self.port = port or free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
@@ -109,8 +110,9 @@ class RedisProcess:
                 time.sleep(0.02)
 
     def client(self, **options: Any) -> redis.Redis:
-        """A blocking client."""
-        return redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=10, retry=ONCE, **options)
+        """A blocking client, of somebody who may do everything."""
+        given: dict[str, Any] = {"password": self.password, **options}
+        return redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=10, retry=ONCE, **given)
 
     def kill(self) -> None:
         """kill -9."""

@@ -32,8 +32,11 @@ def program(kind: str) -> str:
 @pytest.fixture
 def sentinels(program: str) -> Iterator[Sentinels]:
     sentinels = Sentinels(program)
-    yield sentinels
-    sentinels.stop()
+    try:
+        yield sentinels
+        sentinels.check()
+    finally:
+        sentinels.stop()
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ async def test_a_full_server_lets_jobs_be_cancelled_and_deleted_and_keeps_leases
 async def test_data_of_another_version_is_left_alone(
     start_server: StartServer, open_engine: OpenEngine
 ) -> None:
-    server = start_server()
+    server = start_server(spoiled=True)
     engine = await open_engine(server.url, check=False)
     with server.client() as client:
         client.hset("{headgate:p0}:meta", "version", "99")
@@ -149,7 +149,7 @@ async def test_data_of_another_version_is_left_alone(
 async def test_keys_of_somebody_else_are_left_alone(
     start_server: StartServer, open_engine: OpenEngine, key: str
 ) -> None:
-    server = start_server()
+    server = start_server(spoiled=True)
     with server.client() as client:
         client.set(key, "mine")
         with pytest.raises(SchemaMismatch, match="prefix"):

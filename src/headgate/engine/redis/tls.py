@@ -63,7 +63,8 @@ def guess(error: BaseException, tls: Tls | None) -> str:
     """What may be the matter with a server that hangs up, or says nothing, when it is spoken to in TLS or without."""
     text = str(error)
     if tls is None:
-        return f"{text}; is it a port for TLS? Then write rediss://" if "reset by peer" in text else text
+        hung_up = any(sign in text for sign in ("reset by peer", "closed by server"))
+        return f"{text}; is it a port for TLS? Then write rediss://" if hung_up else text
     if tls.cert is None and any(sign in text for sign in ("closed", "EOF", "reset", "certificate required")):
         return f"{text}; does it ask for a certificate of ours? Name it by ?cert=file&key=file"
     if "imeout" in text:
