@@ -53,7 +53,7 @@ def library() -> Library:
         path.name[:-4] for path in resources.files(__name__).iterdir() if path.name.endswith(".lua")
     )
     bodies = [(verb, _read(verb)) for verb in verbs if verb not in (*PARTS, *LONE)]
-    digest = _sha(_parts() + "".join(body for _, body in bodies))[:12]
+    digest = _sha(_parts() + "".join(body + _flags(verb) for verb, body in bodies))[:12]
     functions = [_function(f"headgate_{digest}_{verb}", body, _flags(verb)) for verb, body in bodies]
     return Library("\n".join([f"#!lua name=headgate_{digest}", _parts(), *functions]).encode(), digest)
 
