@@ -118,7 +118,7 @@ class Sentinels(Servers):
             return f"{error} Is ?sentinel_password= the password of the sentinels?"
         if "unknown command" in str(error):
             return "it is no sentinel"
-        return untrusted(error) or str(error)
+        return untrusted(error) or guess(error, self.target.tls)
 
     def _ask_one(self, sentinel: Address) -> Address | None:
         """With the password that the URL gives for sentinels, else with the master's, else with none."""
