@@ -48,6 +48,7 @@ def found(servers: Servers, partition: Partition, patience: float = 0) -> bool:
         if not isinstance(answer, HeadgateError):
             return answer
         servers.doubt()
+        servers.checked.clear()
         follows = servers.target.mode in ("sentinel", "cluster")
         if not isinstance(answer, EngineUnavailable) or not follows or time.monotonic() > until:
             raise answer
@@ -70,9 +71,12 @@ def _try(servers: Servers, partition: Partition) -> bool | HeadgateError:
 
 def _found(servers: Servers, partition: Partition) -> bool:
     target = servers.target
-    asked = client(target, servers.address(partition.slot))
+    address = servers.address(partition.slot)
+    asked = client(target, address)
     try:
-        _check_server(asked, target)
+        if address not in servers.checked:
+            _check_server(asked, target)
+            servers.checked.add(address)
         others = [name for name in SINGLE if name != "meta"]
         answer: Any = asked.eval(
             lone_script("open"),

@@ -60,6 +60,8 @@ class Servers:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.checked: set[Address | None] = set()
+        """Those whose version, kind and settings have been looked at."""
 
     def address(self, slot: int) -> Address | None:
         """Where the slot is. May ask around: not for the event loop's thread."""
