@@ -47,12 +47,16 @@ def binary(kind: str) -> str | None:
 @cache
 def _installed() -> str | None:
     """Redis 7 or newer, as a distribution installs it."""
-    program = os.environ.get("HEADGATE_TEST_REDIS_SERVER") or shutil.which("redis-server")
+    named = os.environ.get("HEADGATE_TEST_REDIS_SERVER")
+    program = named or shutil.which("redis-server")
     if program is None:
         return None
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     version = re.search(r"v=(\d+)", said)
-    return program if version and int(version[1]) >= 7 else None
+    if version and int(version[1]) >= 7:
+        return program
+    assert named is None, f"HEADGATE_TEST_REDIS_SERVER={named} is older than Redis 7: {said}"
+    return None
 
 
 def free_port() -> int:
