@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Settings, Succeeded, Worker
-from headgate.engine.redis import RedisEngine
+from headgate.engine.redis import RedisEngine, servers
 from headgate.engine.redis.calling import Calls
 from headgate.engine.redis.catalogue import tag
 from headgate.engine.redis.servers import slot_of
@@ -193,6 +195,25 @@ async def test_who_opens_the_store_while_a_master_is_dead_waits_for_its_replica(
         await engine.close()
     finally:
         cluster.stop()
+
+
+async def test_a_node_that_hangs_is_asked_last(cluster: Cluster) -> None:
+    """It answers nobody, and nobody hangs up: as a machine that was cut off."""
+    owner = await asyncio.to_thread(cluster.owner, slot_of(tag("headgate", 0)))
+    hung = next(node for node in cluster.masters if node is not owner)
+    url = f"redis+cluster://127.0.0.1:{hung.port},127.0.0.1:{owner.port}"
+    assert hung.process is not None
+    os.kill(hung.process.pid, signal.SIGSTOP)
+    try:
+        engine = RedisEngine(parse(url, url), SETTINGS)
+        async with asyncio.timeout(servers.ONE_OF_MANY + 2):
+            await engine.open()
+        engine._store._calls.servers.doubt()
+        async with asyncio.timeout(servers.ONE_OF_MANY / 2):
+            await engine.enqueue([NewJob("j", "t")])
+        await engine.close()
+    finally:
+        os.kill(hung.process.pid, signal.SIGCONT)
 
 
 async def test_what_partitions_cannot_share_is_refused(cluster: Cluster) -> None:

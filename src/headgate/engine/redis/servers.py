@@ -21,8 +21,8 @@ log = logging.getLogger("headgate.engine")
 SLOTS = 16384
 PATIENCE = 10.0
 """Seconds for an answer to what is asked rarely."""
-SENTINEL_PATIENCE = 2.0
-"""Seconds for one sentinel: the next may be alive."""
+ONE_OF_MANY = 2.0
+"""Seconds for one sentinel, or one node of a cluster: the next may be alive."""
 
 ONCE = Retry(NoBackoff(), 0)
 
@@ -135,7 +135,7 @@ class Sentinels(Servers):
 
     def _ask_as(self, sentinel: Address, user: str | None, password: str | None) -> Address | None:
         asked = client(
-            self.target._replace(db=0, user=user, password=password), sentinel, timeout=SENTINEL_PATIENCE
+            self.target._replace(db=0, user=user, password=password), sentinel, timeout=ONE_OF_MANY
         )
         try:
             answer = asked.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.target.master)
@@ -181,9 +181,10 @@ class ClusterNodes(Servers):
             del self._nodes[before]
 
     def _ask(self) -> None:
+        """Who does not answer is asked last from now on."""
         errors: list[str] = []
         for node in dict.fromkeys((*self._nodes, *self.target.addresses)):
-            asked = client(self.target, node)
+            asked = client(self.target, node, timeout=ONE_OF_MANY)
             try:
                 self._learn(asked.execute_command("CLUSTER", "SLOTS"), node)
                 return
@@ -191,6 +192,8 @@ class ClusterNodes(Servers):
                 raise self._refusal(error, node) from None
             except redis.RedisError as error:
                 errors.append(f"{told(node)}: {untrusted(error) or guess(error, self.target.tls)}")
+                if self._nodes.pop(node, ()) is None:
+                    self._nodes[node] = None
             finally:
                 asked.close()
         raise EngineUnavailable(f"no node of the cluster can be reached: {'; '.join(errors)}")
