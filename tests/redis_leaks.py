@@ -9,6 +9,7 @@ import redis
 
 from headgate.engine.redis.catalogue import FAMILIES, SINGLE, is_known
 from headgate.engine.redis.records import Life, Need, read_record
+from headgate.keys import Key
 from tests.redis_servers import RedisProcess
 
 ENDED = ("succeeded", "failed", "cancelled")
@@ -23,7 +24,19 @@ def check_and_clear(process: RedisProcess, prefix: str) -> None:
         finally:
             for start in range(0, len(keys), 1000):
                 client.delete(*keys[start : start + 1000])
-    assert problems == []
+    assert problems == [], "\n".join(problems)
+
+
+def check_all(process: RedisProcess) -> None:
+    """Check every store in every database of a server that still runs."""
+    if process.process is None:
+        return
+    with process.client() as client:
+        keyspace: Any = client.info("keyspace")
+    for database in keyspace:
+        with process.client(db=int(database.removeprefix("db"))) as client:
+            problems = leaks(client, list(client.scan_iter(match="{*:p*}:*", count=10_000)))
+        assert problems == [], "\n".join(problems)
 
 
 def leaks(client: redis.Redis, keys: list[bytes]) -> list[str]:
@@ -43,30 +56,41 @@ class _Partition:
         self.tag = tag
         self.names = [name.decode() for name in names]
         self.jobs: dict[str, tuple[Need, Life]] = {}
-        for name in self.names:
-            if name.startswith("job:"):
-                life, need = read_record(self.client.get(tag + name.encode()))
-                self.jobs[name[4:]] = (need, life)
+        ids = [name for name in self.names if name.startswith("job:")]
+        for name, record in zip(ids, self._each("get", ids), strict=True):
+            life, need = read_record(record)
+            self.jobs[name[4:]] = (need, life)
+
+    def _each(self, command: str, names: list[str]) -> list[Any]:
+        """The answers to a command for many keys, in a few round trips."""
+        answers: list[Any] = []
+        for start in range(0, len(names), 2000):
+            with self.client.pipeline(transaction=False) as pipe:
+                for name in names[start : start + 2000]:
+                    getattr(pipe, command)(self.tag + name.encode())
+                answers += pipe.execute()
+        return answers
 
     def problems(self) -> list[str]:
-        found = [problem for name in self.names for problem in self._stranger(name)]
+        found = self._strangers()
         found += self._differs("counts", self._counts())
         found += self._differs("offers", self._offers())
         found += self._members("jobs", set(self.jobs))
         found += self._parts()
         found += self._members("ended", {id for id, (_, life) in self.jobs.items() if life.state in ENDED})
         found += self._lines()
+        found += self._same("scheduled", {m[12:] for m in self._all("scheduled")}, self._ids("scheduled"))
+        found += self._unique()
+        found += self._held()
+        found += self._waited()
+        found += self._workers()
+        found += self._windows()
         return [f"{self.tag.decode()}{problem}" for problem in found]
 
-    def _stranger(self, name: str) -> list[str]:
-        if not is_known(name):
-            return [f"{name} is not in the catalogue"]
-        kind = SINGLE.get(name) or next(kind for start, kind in FAMILIES.items() if name.startswith(start))
-        actual = self.client.type(self.tag + name.encode()).decode()
-        wrong = [f"{name} is a {actual}, not a {kind.type}"] if actual != kind.type else []
-        if self.client.ttl(self.tag + name.encode()) != -1:
-            wrong.append(f"{name} expires")
-        return wrong
+    def _strangers(self) -> list[str]:
+        types, expiries = self._each("type", self.names), self._each("ttl", self.names)
+        told = zip(self.names, types, expiries, strict=True)
+        return [problem for name, type, ttl in told for problem in _stranger(name, type.decode(), ttl)]
 
     def _counts(self) -> dict[str, int]:
         return dict(Counter(f"{life.state}:{need.queue}" for need, life in self.jobs.values()))
@@ -93,6 +117,78 @@ class _Partition:
         stored = {name for name in self.names if name.startswith(("spec:", "past:"))}
         return [] if stored == wanted else [f"parts of jobs differ from the jobs by {stored ^ wanted}"]
 
+    # What lasts while it is used is gone when nothing uses it.
+
+    def _all(self, name: str) -> list[str]:
+        """The members of a collection, or the fields of a hash."""
+        key = self.tag + name.encode()
+        kind = SINGLE.get(name) or FAMILIES[name.partition(":")[0] + ":"]
+        read = {"zset": lambda: self.client.zrange(key, 0, -1), "hash": lambda: self.client.hkeys(key)}
+        return [m.decode() for m in read.get(kind.type, lambda: self.client.smembers(key))()]
+
+    def _family(self, start: str) -> set[str]:
+        return {name.removeprefix(start) for name in self.names if name.startswith(start)}
+
+    def _ids(self, state: str) -> set[str]:
+        return {id for id, (_, life) in self.jobs.items() if life.state == state}
+
+    @staticmethod
+    def _same(name: str, stored: set[str], wanted: set[str]) -> list[str]:
+        return [] if stored == wanted else [f"{name} differs from what is used by {stored ^ wanted}"]
+
+    def _unique(self) -> list[str]:
+        wanted = {
+            f"{len(need.tenant.encode())}:{need.tenant}{need.unique}"
+            for need, life in self.jobs.values()
+            if need.unique is not False and life.state not in ENDED
+        }
+        return self._same("unique", set(self._all("unique")), wanted)
+
+    def _held(self) -> list[str]:
+        holders: dict[str, set[str]] = {}
+        for id, (_, life) in self.jobs.items():
+            for key in life.holds:
+                holders.setdefault(key, set()).add(id)
+        found = self._same("held:", self._family("held:"), set(holders))
+        found += self._same(
+            "helds", set(self._all("helds")), {f"{Key.of(key).name}={key}" for key in holders}
+        )
+        for key, ids in holders.items():
+            found += self._same(f"held:{key}", set(self._all(f"held:{key}")), ids)
+        ready = {
+            f"{len(id.encode())}:{id}{key}" for id in self._ids("ready") for key in self.jobs[id][1].holds
+        }
+        return found + self._same("reserved", set(self._all("reserved")), ready)
+
+    def _waited(self) -> list[str]:
+        waiting = [life.waiting_on for _, life in self.jobs.values() if life.waiting_on is not None]
+        found = self._same(
+            "waited", set(self._all("waited")), {f"{Key.of(key).name}={key}" for key in waiting}
+        )
+        found += self._same("waitqs", set(self._all("waitqs")), set(waiting))
+        ready = {need.queue for need, life in self.jobs.values() if life.state == "ready"}
+        found += self._same("queues", set(self._all("queues")), ready)
+        found += self._same("asides", set(self._all("asides")), self._family("aside:"))
+        idle = set(self._all("timers")) - set(waiting)
+        return found + ([f"timers of keys that nobody waits for: {idle}"] if idle else [])
+
+    def _workers(self) -> list[str]:
+        workers = set(self._all("workers"))
+        found = self._same("leases", set(self._all("leases")), workers)
+        strays = (self._family("run:") | self._family("stop:")) - workers
+        found += [f"what unknown workers run: {strays}"] if strays else []
+        for worker in self._family("stop:"):
+            late = set(self._all(f"stop:{worker}")) - set(self._all(f"run:{worker}"))
+            found += [f"stop:{worker} names what is not run: {late}"] if late else []
+        return found
+
+    def _windows(self) -> list[str]:
+        windows = set(self._all("windows"))
+        found = self._same("starts:", self._family("starts:"), windows)
+        found += self._same("spent", set(self._all("spent")), windows)
+        late = set(self._all("untils")) - set(self._all("overrides"))
+        return found + ([f"untils of no override: {late}"] if late else [])
+
     def _lines(self) -> list[str]:
         """Every entry of a line is a job in that state, and the lines hold as many as there are."""
         found: list[str] = []
@@ -112,3 +208,13 @@ class _Partition:
             if sorted(ids) != wanted:
                 found.append(f"lines of {state} jobs hold {sorted(ids)}, but the jobs say {wanted}")
         return found
+
+
+def _stranger(name: str, type: str, ttl: int) -> list[str]:
+    if not is_known(name):
+        return [f"{name} is not in the catalogue"]
+    kind = SINGLE.get(name) or next(kind for start, kind in FAMILIES.items() if name.startswith(start))
+    wrong = [f"{name} is a {type}, not a {kind.type}"] if type != kind.type else []
+    if ttl != -1:
+        wrong.append(f"{name} expires")
+    return wrong

@@ -47,12 +47,16 @@ def binary(kind: str) -> str | None:
 @cache
 def _installed() -> str | None:
     """Redis 7 or newer, as a distribution installs it."""
-    program = os.environ.get("HEADGATE_TEST_REDIS_SERVER") or shutil.which("redis-server")
+    named = os.environ.get("HEADGATE_TEST_REDIS_SERVER")
+    program = named or shutil.which("redis-server")
     if program is None:
         return None
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     version = re.search(r"v=(\d+)", said)
-    return program if version and int(version[1]) >= 7 else None
+    if version and int(version[1]) >= 7:
+        return program
+    assert named is None, f"HEADGATE_TEST_REDIS_SERVER={named} is older than Redis 7: {said}"
+    return None
 
 
 def free_port() -> int:
@@ -72,6 +76,7 @@ class RedisProcess:
         self.directory = directory or Path(self._own.name if self._own else "")
         self.program = program
         self.options = options
+        self.password = options[options.index("--requirepass") + 1] if "--requirepass" in options else None
         self.port = port or free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
@@ -109,8 +114,9 @@ class RedisProcess:
                 time.sleep(0.02)
 
     def client(self, **options: Any) -> redis.Redis:
-        """A blocking client."""
-        return redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=10, retry=ONCE, **options)
+        """A blocking client, of somebody who may do everything."""
+        given: dict[str, Any] = {"password": self.password, **options}
+        return redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=10, retry=ONCE, **given)
 
     def kill(self) -> None:
         """kill -9."""

@@ -15,8 +15,11 @@ from tests.redis_leaks import check_and_clear
 from tests.redis_servers import binary, fresh_prefix, shared
 
 STORES: list[Any] = ["sqlite", *(kind for kind in ("valkey", "redis7") if binary(kind))]
+PROCESS_STORES: list[Any] = [*STORES, *(kind for kind in ("redis6",) if binary(kind))]
+"""For tests of real processes: also the oldest server."""
 if postgres_server.available():
     STORES.append(pytest.param("postgres", marks=pytest.mark.slow))
+    PROCESS_STORES.append(STORES[-1])
 
 
 @contextmanager

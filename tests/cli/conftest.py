@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from headgate.cli.program import program
@@ -84,6 +86,14 @@ class Headgate:
             stdin=subprocess.DEVNULL,
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built_once() -> Iterator[None]:
+    """Nine tenths of a command in this process would be the making of all commands, which is the same each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
+        yield
 
 
 @pytest.fixture

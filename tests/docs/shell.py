@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import typer
@@ -32,6 +33,7 @@ def commands(block: Block) -> Iterator[list[str]]:
             words = []
 
 
+@cache
 def root() -> Any:
     """The command line as one command with its subcommands."""
     from headgate.cli.program import program

@@ -16,7 +16,7 @@ import pytest
 from headgate import App
 from tests.processes.child import Child, eventually
 from tests.processes.record import Record
-from tests.stores import STORES, fresh_url
+from tests.stores import PROCESS_STORES, fresh_url
 
 WORK = """
 import logging
@@ -84,7 +84,7 @@ class Place:
             child.close()
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=PROCESS_STORES)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where the jobs are kept."""
     with fresh_url(request.param, tmp_path) as url:

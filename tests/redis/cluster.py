@@ -10,7 +10,8 @@ from typing import Any
 
 import redis
 
-from headgate.engine.redis.servers import SLOTS
+from headgate.engine.redis.servers import SLOTS, slot_of
+from tests.redis_leaks import check_all
 from tests.redis_servers import RedisProcess
 
 PATIENCE = 30.0
@@ -101,6 +102,22 @@ class Cluster:
             time.sleep(pause)
         for node in [target, source, *(n for n in self.masters if n not in (source, target))]:
             _ask(node, "CLUSTER", "SETSLOT", slot, "NODE", there)
+
+    def replicate(self) -> None:
+        """Wait until every replica has all that its master has acknowledged."""
+        for master in self.masters[: len(self.replicas)]:
+            # On a connection of its own WAIT counts only what that wrote: a key in a slot of this master.
+            first = next(f for f, _, owner, *_ in _ask(master, "CLUSTER", "SLOTS") if owner[1] == master.port)
+            key = next(f"{{{n}}}" for n in range(10**6) if slot_of(f"{{{n}}}") == first)
+            with master.client() as client:
+                client.set(key, 1)
+                assert client.wait(1, 10_000) == 1
+
+    def check(self) -> None:
+        """What is left must be in the catalogue, on every master."""
+        for node in self.nodes:
+            if node.process and "role:master" in _text(_ask(node, "INFO", "replication")):
+                check_all(node)
 
     def stop(self) -> None:
         for node in self.nodes:

@@ -11,6 +11,7 @@ from headgate.engine.audit import audit
 from headgate.engine.contract import Settings
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
+from tests.redis_leaks import check_all
 from tests.redis_servers import RedisProcess, binary
 
 KINDS = [kind for kind in ("valkey", "redis6", "redis7") if binary(kind)]
@@ -27,18 +28,26 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def start_server(kind: str) -> Iterator[StartServer]:
-    """Starts servers; they end with the test."""
+    """Starts servers; they end with the test. What is left on them must be in the catalogue, unless the test says that
+    it has put something else there (`spoiled`)."""
     started: list[RedisProcess] = []
+    sound: list[RedisProcess] = []
 
-    def start(*options: str, **given: Any) -> RedisProcess:
+    def start(*options: str, spoiled: bool = False, **given: Any) -> RedisProcess:
         program = binary(kind)
         assert program is not None
         started.append(RedisProcess(program, *options, **given))
+        if not spoiled:
+            sound.append(started[-1])
         return started[-1]
 
     yield start
-    for server in started:
-        server.stop()
+    try:
+        for server in sound:
+            check_all(server)
+    finally:
+        for server in started:
+            server.stop()
 
 
 @pytest.fixture

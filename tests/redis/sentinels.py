@@ -9,6 +9,7 @@ from typing import Any
 
 import redis
 
+from tests.redis_leaks import check_all
 from tests.redis_servers import ONCE, RedisProcess, free_port
 
 PATIENCE = 30.0
@@ -63,6 +64,11 @@ class Sentinels:
         with self.master.client(password=PASSWORD) as client:
             client.set("mark", 1)
             assert client.wait(1, 10_000) == 1
+
+    def check(self) -> None:
+        """What is left must be in the catalogue."""
+        check_all(self.master)
+        check_all(self.replica)
 
     def stop(self) -> None:
         self._process.kill()

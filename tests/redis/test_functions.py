@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -66,15 +67,20 @@ async def test_a_user_who_may_run_scripts_only_at_opening_is_told_later(
     await engine.close()
 
 
-@pytest.mark.parametrize("kind", WITH_FUNCTIONS, indirect=True)
-async def test_functions_that_somebody_flushed_are_loaded_again(
-    start_server: StartServer, open_engine: OpenEngine
+async def test_what_somebody_flushed_is_loaded_again_once(
+    start_server: StartServer, open_engine: OpenEngine, kind: str
 ) -> None:
     server = start_server()
     engine = await open_engine(server.url)
     await engine.enqueue([NewJob("before", "t")])
     with server.client() as client:
-        client.execute_command("FUNCTION", "FLUSH")
+        if kind in WITH_FUNCTIONS:
+            client.execute_command("FUNCTION", "FLUSH")
         client.execute_command("SCRIPT", "FLUSH")
-    await engine.enqueue([NewJob("after", "t")])
-    assert await engine.states(["before", "after"]) == [JobState.READY, JobState.READY]
+        client.config_resetstat()
+        await engine.enqueue([NewJob("after", "t")])
+        await engine.enqueue([NewJob("later", "t")])
+        counted: Any = client.info("commandstats")
+    loads = {"cmdstat_function|load", "cmdstat_eval"} & set(counted)
+    assert [counted[load]["calls"] for load in loads] == [1]
+    assert await engine.states(["before", "after", "later"]) == [JobState.READY] * 3

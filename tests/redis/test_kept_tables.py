@@ -45,7 +45,7 @@ async def test_a_call_that_breaks_leaves_nothing_behind_for_the_next(
 
 async def test_a_job_is_what_the_store_has_of_it(start_server: StartServer, open_engine: OpenEngine) -> None:
     """As after a fail-over to a server that had not heard of the claim."""
-    server = start_server()
+    server = start_server(spoiled=True)
     engine = await open_engine(server.url, check=False)
     with server.client() as client:
         await engine.enqueue([NewJob("j", "t")])

@@ -6,9 +6,13 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
+import redis
+
 from headgate.engine.contract import Worker
 from headgate.engine.redis import RedisEngine
 from headgate.job import NewJob
+from tests.at_work import until
 from tests.redis.conftest import OpenEngine, StartServer
 from tests.redis_servers import RedisProcess
 
@@ -98,15 +102,26 @@ async def test_who_sleeps_beside_an_enqueue_finds_its_jobs_with_one_look(
     await asyncio.gather(*looks)
 
 
-async def test_work_goes_on_where_listening_is_forbidden(
-    start_server: StartServer, open_engine: OpenEngine
+async def test_work_goes_on_where_listening_is_forbidden_which_is_said_once(
+    start_server: StartServer, open_engine: OpenEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = start_server()
     with server.client() as client:
         client.execute_command("ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all", "-subscribe")
-    engine: RedisEngine = await open_engine(f"redis://deaf:pw@127.0.0.1:{server.port}")
-    rung = asyncio.Event()
-    stop = engine.watch_work(rung.set)
-    await engine.enqueue([NewJob("j", "t")])
-    assert rung.is_set()  # this process knows without being told
+        engine: RedisEngine = await open_engine(f"redis://deaf:pw@127.0.0.1:{server.port}")
+        rung = asyncio.Event()
+        stop = engine.watch_work(rung.set)
+        await until(lambda: "does not let us listen" in caplog.text)
+        await engine.enqueue([NewJob("j", "t")])
+        assert rung.is_set()  # this process knows without being told
+        before = connections(client)
+        await asyncio.sleep(1)
+        assert connections(client) <= before + 1, "it does not ask again and again"
+        assert caplog.text.count("does not let us listen") == 1
     stop()
+
+
+def connections(client: redis.Redis) -> int:
+    """How many there were since the server was started."""
+    stats: Any = client.info("stats")
+    return stats["total_connections_received"]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
-from headgate import App, EngineUnavailable
+from headgate import App, ConfigError, EngineUnavailable
+from headgate.engine.contract import Settings
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
+from headgate.job import JobState, NewJob
 from tests.redis.conftest import OpenEngine
-from tests.redis.sentinels import Sentinels
+from tests.redis.sentinels import PASSWORD, Sentinels
 from tests.redis_servers import binary
 
 pytestmark = pytest.mark.timeout(90)
+
+OTHER_PASSWORD = "of/the@sentinels"
 
 
 @pytest.fixture
@@ -27,8 +32,11 @@ def program(kind: str) -> str:
 @pytest.fixture
 def sentinels(program: str) -> Iterator[Sentinels]:
     sentinels = Sentinels(program)
-    yield sentinels
-    sentinels.stop()
+    try:
+        yield sentinels
+        sentinels.check()
+    finally:
+        sentinels.stop()
 
 
 @pytest.mark.slow
@@ -62,11 +70,17 @@ async def test_a_worker_goes_on_with_the_replica_of_a_dead_master(
 
 
 async def test_sentinels_may_have_a_password_of_their_own(program: str, open_engine: OpenEngine) -> None:
-    sentinels = Sentinels(program, password="of-the-sentinels")
+    sentinels = Sentinels(program, password=OTHER_PASSWORD)
     try:
-        with pytest.raises(EngineUnavailable, match="no sentinel names the master 'main'"):
-            await open_engine(sentinels.url, check=False)
-        engine = await open_engine(sentinels.url + "?sentinel_password=of-the-sentinels", check=False)
+        for given in ("", "?sentinel_password=guess"):
+            with pytest.raises(
+                EngineUnavailable, match=r"no sentinel names .*\?sentinel_password= the password"
+            ) as caught:
+                await open_engine(sentinels.url + given, check=False)
+            assert "guess" not in str(caught.value)
+        engine = await open_engine(
+            f"{sentinels.url}?sentinel_password={quote(OTHER_PASSWORD, safe='')}", check=False
+        )
         assert await engine.clock() > 0
         await engine.close()
     finally:
@@ -77,3 +91,33 @@ async def test_a_master_that_no_sentinel_knows_is_said(sentinels: Sentinels) -> 
     url = sentinels.url.replace("/main", "/other")
     with pytest.raises(EngineUnavailable, match=r"no sentinel names the master 'other': .* does not know it"):
         await RedisEngine(parse(url, url)).open()
+
+
+async def test_a_server_that_is_no_sentinel_and_a_sentinel_that_is_no_server_are_said(
+    sentinels: Sentinels,
+) -> None:
+    for url, kind, words in (
+        (
+            f"redis+sentinel://:{PASSWORD}@127.0.0.1:{sentinels.master.port}/main",
+            EngineUnavailable,
+            "it is no sentinel",
+        ),
+        (f"redis://127.0.0.1:{sentinels.port}", ConfigError, r"is a sentinel; write redis\+sentinel://"),
+    ):
+        with pytest.raises(kind, match=words):
+            await RedisEngine(parse(url, url)).open()
+
+
+@pytest.mark.slow
+async def test_who_opens_the_store_while_the_master_is_dead_waits_for_another(
+    sentinels: Sentinels, open_engine: OpenEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = await open_engine(sentinels.url, check=False)
+    await first.enqueue([NewJob("j", "t")])
+    await first.close()
+    sentinels.replicate()
+    sentinels.master.kill()
+    with caplog.at_level(logging.WARNING, "headgate"):
+        engine = await open_engine(sentinels.url, Settings(busy_timeout=30_000_000))
+    assert await engine.states(["j"]) == [JobState.READY]
+    assert [each for each in caplog.records if "waiting 30 s at most" in each.message]

@@ -13,6 +13,7 @@ redis://host:6379/0          Redis or Valkey; also rediss://, valkey://, unix://
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -31,6 +32,7 @@ REDIS = tuple(
 )
 SCHEMES = ("memory", "sqlite", "postgresql", "postgres", "unix", *REDIS)
 _shared: dict[str, MemoryEngine] = {}
+_PASSWORD = re.compile(r"([?&](?:\w*_)?password=)[^&#]*")
 
 
 def check_url(url: str) -> str:
@@ -58,6 +60,8 @@ def check_url(url: str) -> str:
 
 def _split(url: str) -> SplitResult:
     scheme, separator, _ = url.partition("://")
+    if not separator and (known := url.partition(":")[0]) in SCHEMES:
+        raise ConfigError(f"{shown_url(url)!r} is not a URL; it begins with {known}://")
     if not separator:
         raise ConfigError(f"{shown_url(url)!r} is not a URL; a file is written as sqlite:///{url}")
     if scheme not in SCHEMES:
@@ -138,7 +142,8 @@ def _options(parts: SplitResult, url: str, known: Sequence[str]) -> dict[str, st
 def shown_url(url: str) -> str:
     """The URL without what may be a password."""
     head, at, tail = url.rpartition("@")
-    return f"{head.partition('://')[0]}://…@{tail}" if at else url
+    shown = f"{head.partition('://')[0]}://…@{tail}" if at else url
+    return _PASSWORD.sub(r"\1…", shown)
 
 
 @runtime_checkable

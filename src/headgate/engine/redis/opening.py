@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from typing import Any
 
@@ -10,39 +11,72 @@ from redis import exceptions as refused
 
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.catalogue import SINGLE, VERSION
-from headgate.engine.redis.refusals import server_error, unknown_version
+from headgate.engine.redis.refusals import client_error, server_error, unknown_version
 from headgate.engine.redis.scripts import lone_script
 from headgate.engine.redis.servers import Client, Servers, client
 from headgate.engine.redis.tls import guess, untrusted
 from headgate.engine.redis.url import Target
-from headgate.errors import ConfigError, EngineError, EngineUnavailable, SchemaMismatch
+from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
 
 log = logging.getLogger("headgate.engine")
 
 OLDEST = (6, 2)
 _told: set[str] = set()
 """Warnings that this process has given already."""
+PAUSE = 0.1
+"""Seconds between two tries while a slot moves or a new master is being found."""
+
+_UNKNOWN = (
+    "INFO is not allowed, so that nobody can tell whether this server keeps jobs through a crash (appendonly), or "
+    "deletes them when memory is short (maxmemory-policy)"
+)
+_WITHOUT_FILE = {
+    True: "all jobs since its last snapshot",
+    False: "every job; nothing is saved at all",
+    None: "all jobs since its last snapshot, or every job if it takes none: CONFIG is not allowed, which would tell",
+}
 
 
-def found(servers: Servers, partition: Partition) -> bool:
-    """Find the partition or found it; whether it is new. Refuses what is not ours, or of a version we do not know."""
+def found(servers: Servers, partition: Partition, patience: float = 0) -> bool:
+    """Find the partition or found it; whether it is new. Refuses what is not ours, or of a version we do not know.
+
+    Blocks, for `patience` seconds at most while a slot moves or another server is to take over.
+    """
+    until = time.monotonic() + patience
+    while True:
+        answer = _try(servers, partition)
+        if not isinstance(answer, HeadgateError):
+            return answer
+        servers.doubt()
+        servers.checked.clear()
+        follows = servers.target.mode in ("sentinel", "cluster")
+        if not isinstance(answer, EngineUnavailable) or not follows or time.monotonic() > until:
+            raise answer
+        _tell(f"{answer}; waiting {patience:.0f} s at most for this to change")
+        time.sleep(PAUSE)
+
+
+def _try(servers: Servers, partition: Partition) -> bool | HeadgateError:
+    """Returns what the server of the partition says. Where nobody knows such a server, that is raised at once."""
     target = servers.target
     try:
         return _found(servers, partition)
     except (refused.AuthenticationError, refused.ResponseError) as error:
-        raise server_error(_full_text(error), target.shown) from None
+        return client_error(error, target.shown)
     except refused.RedisError as error:
-        servers.doubt()
         if remedy := untrusted(error):
-            raise ConfigError(f"{target.shown}: {remedy} ({error})") from None
-        raise EngineUnavailable(f"{target.shown} cannot be reached: {guess(error, target.tls)}") from None
+            return ConfigError(f"{target.shown}: {remedy} ({error})")
+        return EngineUnavailable(f"{target.shown} cannot be reached: {guess(error, target.tls)}")
 
 
 def _found(servers: Servers, partition: Partition) -> bool:
     target = servers.target
-    asked = client(target, servers.address(partition.slot))
+    address = servers.address(partition.slot)
+    asked = client(target, address)
     try:
-        _check_server(asked, target)
+        if address not in servers.checked:
+            _check_server(asked, target)
+            servers.checked.add(address)
         others = [name for name in SINGLE if name != "meta"]
         answer: Any = asked.eval(
             lone_script("open"),
@@ -60,6 +94,8 @@ def _found(servers: Servers, partition: Partition) -> bool:
         raise SchemaMismatch(
             f"{target.shown}: the key {rest[0]!r} is not Headgate's; give this app a prefix of its own (?prefix=…)"
         )
+    if version == "denied":
+        raise server_error(f"NOPERM {rest[0]}", target.shown)
     epoch, partitions, created = rest
     if version != str(VERSION):
         raise unknown_version(version, target.shown)
@@ -72,55 +108,47 @@ def _found(servers: Servers, partition: Partition) -> bool:
     return created == "1"
 
 
-def _full_text(error: refused.RedisError) -> str:
-    """redis-py takes the code off some messages; put it back."""
-    text = str(error)
-    if isinstance(error, refused.NoPermissionError) and not text.startswith("NOPERM"):
-        return f"NOPERM {text}"
-    if isinstance(error, refused.ReadOnlyError):
-        return f"READONLY {text}"
-    if isinstance(error, refused.OutOfMemoryError):
-        return f"OOM {text}"
-    if isinstance(error, refused.ClusterDownError):
-        return f"CLUSTERDOWN {text}"
-    if isinstance(error, refused.AuthenticationError) and not text.startswith(
-        ("NOAUTH", "WRONGPASS", "NOPERM")
-    ):
-        return f"WRONGPASS {text}"
-    return text
-
-
 def _check_server(asked: Client, target: Target) -> None:
     try:
         info: dict[str, Any] = asked.info()
     except refused.ResponseError:  # not allowed, or renamed
+        _tell(f"{target.shown}: {_UNKNOWN}")
         return
     version = str(info.get("redis_version", "0"))
     if "valkey_version" not in info and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         raise EngineError(f"{target.shown} is Redis {version}; Headgate needs 6.2 or newer, or Valkey")
-    if info.get("cluster_enabled") and target.mode != "cluster":
+    _check_mode(info, target)
+    for warning in _warnings(info, asked):
+        _tell(f"{target.shown}: {warning}")
+
+
+def _check_mode(info: dict[str, Any], target: Target) -> None:
+    """Whether it is what the URL calls it."""
+    cluster = bool(info.get("cluster_enabled"))
+    if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
+        raise ConfigError(f"{target.shown} is a sentinel; write redis+sentinel://host:port/mymaster")
+    if cluster and target.mode != "cluster":
         raise ConfigError(
             f"{target.shown} is a node of a cluster; write redis+cluster:// instead of redis://"
         )
-    if target.mode == "cluster" and not info.get("cluster_enabled"):
+    if target.mode == "cluster" and not cluster:
         raise ConfigError(f"{target.shown} is no cluster; write redis:// instead of redis+cluster://")
-    for warning in _warnings(info, asked):
-        if (text := f"{target.shown}: {warning}") not in _told:
-            _told.add(text)
-            log.warning("%s", text)
+    if info.get("role") == "slave" and not cluster:
+        raise refused.ReadOnlyError("its role is that of a replica")
+
+
+def _tell(warning: str) -> None:
+    """Once per process."""
+    if warning not in _told:
+        _told.add(warning)
+        log.warning("%s", warning)
 
 
 def _warnings(info: dict[str, Any], asked: Client) -> list[str]:
     found: list[str] = []
     if not info.get("aof_enabled"):
-        found.append(
-            "no append-only file (appendonly no): a crash or restart of the server loses "
-            + (
-                "all jobs since its last snapshot"
-                if _snapshots(asked)
-                else "every job; nothing is saved at all"
-            )
-        )
+        lost = "no append-only file (appendonly no): a crash or restart of the server loses "
+        found.append(lost + _WITHOUT_FILE[_snapshots(asked)])
     policy = str(info.get("maxmemory_policy", "noeviction"))
     if info.get("maxmemory") and policy != "noeviction" and not policy.startswith("volatile"):
         found.append(
@@ -129,8 +157,9 @@ def _warnings(info: dict[str, Any], asked: Client) -> list[str]:
     return found
 
 
-def _snapshots(asked: Client) -> bool:
+def _snapshots(asked: Client) -> bool | None:
+    """Whether it takes any; None if it does not tell, as servers of others often do not."""
     try:
         return bool(asked.config_get("save").get("save"))
     except refused.ResponseError:
-        return True
+        return None

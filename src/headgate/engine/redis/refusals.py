@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from redis import exceptions as redis_py
+
 from headgate.engine.redis.catalogue import VERSION
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, JobExists, LeaseLost
 from headgate.errors import SchemaMismatch as Mismatch
@@ -13,10 +15,17 @@ _HOPELESS = {
     "WRONGPASS": "the user name or password is wrong",
     "NOAUTH": "a password is needed; write redis://user:password@host",
     "NOPERM": (
-        "this user may not do what Headgate needs: +@read +@write +@scripting +@pubsub +@transaction +time +info "
-        "+ping on the keys and channels of its prefix"
+        "this user may not do what Headgate needs: +@read +@write +@scripting +@pubsub +@connection +info +time, on "
+        "the keys ~{prefix:* and the channels &{prefix:*"
     ),
 }
+_NOT_ALLOWED = ("ACL failure in script", "user executing the script can't")
+"""What a script hears of a command, a key or a channel that its user has no right to: since Redis 7, and before."""
+_CODES = {
+    redis_py.NoPermissionError: "NOPERM", redis_py.ReadOnlyError: "READONLY", redis_py.OutOfMemoryError: "OOM",
+    redis_py.ClusterDownError: "CLUSTERDOWN", redis_py.BusyLoadingError: "LOADING", redis_py.TryAgainError: "TRYAGAIN",
+    redis_py.AskError: "ASK", redis_py.MovedError: "MOVED", redis_py.MasterDownError: "MASTERDOWN",
+}  # fmt: skip
 _FOR_NOW = {
     "READONLY": "this server is a replica; name its master, or use redis+sentinel:// to follow it",
     "OOM": "the server is out of memory (maxmemory); nothing was changed",
@@ -27,6 +36,7 @@ _FOR_NOW = {
     "CLUSTERDOWN": "the cluster is down: some of its slots are served by nobody",
     "TRYAGAIN": "the slot of this partition is moving",
     "ASK": "the slot of this partition is moving",
+    "MOVED": "the slot of this partition has just moved",
     "BUSY": "another script keeps the server busy",
     "UNKILLABLE": "another script keeps the server busy",
 }
@@ -37,6 +47,8 @@ MOVING = ("non local key", "TRYAGAIN", "ASK ", "CLUSTERDOWN")
 def server_error(text: str, where: str) -> HeadgateError:
     """An error that the server itself answered with."""
     code = text.partition(" ")[0]
+    if any(sign in text for sign in _NOT_ALLOWED):
+        code = "NOPERM"
     if code in _HOPELESS:
         return EngineError(f"{where}: {_HOPELESS[code]} ({text})")
     for known, meaning in _FOR_NOW.items():
@@ -51,6 +63,15 @@ def server_error(text: str, where: str) -> HeadgateError:
     if "invalid DB index" in text or "out of range" in text:
         return ConfigError(f"{where}: {text}; the URL names a database that this server does not have")
     return EngineError(f"{where}: {text}")
+
+
+def client_error(error: redis_py.RedisError, where: str) -> HeadgateError:
+    """The same as redis-py raised it. It takes the code off some messages: that is put back."""
+    text = str(error)
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), "")
+    if isinstance(error, redis_py.AuthenticationError):
+        code = "NOAUTH" if "required" in text else "WRONGPASS"
+    return server_error(text if text.startswith(tuple(_HOPELESS)) else f"{code} {text}".strip(), where)
 
 
 def refusal(answer: Sequence[Any], where: str) -> HeadgateError:

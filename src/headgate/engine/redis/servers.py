@@ -11,18 +11,18 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from headgate.engine.redis.refusals import server_error
-from headgate.engine.redis.tls import untrusted
+from headgate.engine.redis.refusals import client_error
+from headgate.engine.redis.tls import guess, untrusted
 from headgate.engine.redis.url import Address, Target
-from headgate.errors import EngineUnavailable
+from headgate.errors import ConfigError, EngineUnavailable, HeadgateError
 
 log = logging.getLogger("headgate.engine")
 
 SLOTS = 16384
 PATIENCE = 10.0
 """Seconds for an answer to what is asked rarely."""
-SENTINEL_PATIENCE = 2.0
-"""Seconds for one sentinel: the next may be alive."""
+ONE_OF_MANY = 2.0
+"""Seconds for one sentinel, or one node of a cluster: the next may be alive."""
 
 ONCE = Retry(NoBackoff(), 0)
 
@@ -60,6 +60,8 @@ class Servers:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.checked: set[Address | None] = set()
+        """Those whose version, kind and settings have been looked at."""
 
     def address(self, slot: int) -> Address | None:
         """Where the slot is. May ask around: not for the event loop's thread."""
@@ -106,12 +108,19 @@ class Sentinels(Servers):
             try:
                 answer = self._ask_one(sentinel)
             except redis.RedisError as error:
-                errors.append(f"{told(sentinel)}: {untrusted(error) or error}")
+                errors.append(f"{told(sentinel)}: {self._remedy(error)}")
                 continue
             if answer is not None:
                 return answer
             errors.append(f"{told(sentinel)} does not know it")
         raise EngineUnavailable(f"no sentinel names the master {self.target.master!r}: {'; '.join(errors)}")
+
+    def _remedy(self, error: redis.RedisError) -> str:
+        if isinstance(error, redis.AuthenticationError):
+            return f"{error} Is ?sentinel_password= the password of the sentinels?"
+        if "unknown command" in str(error):
+            return "it is no sentinel"
+        return untrusted(error) or guess(error, self.target.tls)
 
     def _ask_one(self, sentinel: Address) -> Address | None:
         """With the password that the URL gives for sentinels, else with the master's, else with none."""
@@ -119,14 +128,14 @@ class Sentinels(Servers):
         first = given if given[1] is not None else (self.target.user, self.target.password)
         try:
             return self._ask_as(sentinel, *first)
-        except (redis.AuthenticationError, redis.ResponseError):
-            if given[1] is not None or first[1] is None:
+        except (redis.AuthenticationError, redis.ResponseError) as error:
+            if given[1] is not None or first[1] is None or "unknown command" in str(error):
                 raise
             return self._ask_as(sentinel, None, None)
 
     def _ask_as(self, sentinel: Address, user: str | None, password: str | None) -> Address | None:
         asked = client(
-            self.target._replace(db=0, user=user, password=password), sentinel, timeout=SENTINEL_PATIENCE
+            self.target._replace(db=0, user=user, password=password), sentinel, timeout=ONE_OF_MANY
         )
         try:
             answer = asked.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.target.master)
@@ -172,19 +181,28 @@ class ClusterNodes(Servers):
             del self._nodes[before]
 
     def _ask(self) -> None:
+        """Who does not answer is asked last from now on."""
         errors: list[str] = []
         for node in dict.fromkeys((*self._nodes, *self.target.addresses)):
-            asked = client(self.target, node)
+            asked = client(self.target, node, timeout=ONE_OF_MANY)
             try:
                 self._learn(asked.execute_command("CLUSTER", "SLOTS"), node)
                 return
-            except redis.ResponseError as error:
-                raise server_error(str(error), told(node)) from None
+            except (redis.AuthenticationError, redis.ResponseError) as error:
+                raise self._refusal(error, node) from None
             except redis.RedisError as error:
-                errors.append(f"{told(node)}: {error}")
+                errors.append(f"{told(node)}: {untrusted(error) or guess(error, self.target.tls)}")
+                if self._nodes.pop(node, ()) is None:
+                    self._nodes[node] = None
             finally:
                 asked.close()
         raise EngineUnavailable(f"no node of the cluster can be reached: {'; '.join(errors)}")
+
+    @staticmethod
+    def _refusal(error: redis.RedisError, node: Address) -> HeadgateError:
+        if "cluster support disabled" in str(error):
+            return ConfigError(f"{told(node)} is no cluster; write redis:// instead of redis+cluster://")
+        return client_error(error, told(node))
 
     def _learn(self, answer: Any, asked: Address) -> None:
         for first, last, (host, port, *_), *_replicas in answer:

@@ -10,6 +10,7 @@ from typing import Any
 
 import redis
 
+from headgate.clock import SECOND
 from headgate.engine.contract import Limit, Settings
 from headgate.engine.redis.calling import Calls, Partition
 from headgate.engine.redis.catalogue import VERSION
@@ -39,6 +40,7 @@ class Store:
         self.declared: dict[str, Limit] = {}
         self._headers: dict[str, bytes] = {}
         self._noticed: set[str] = set()
+        self._patience = settings.busy_timeout / SECOND
         self._calls = Calls(target, settings.busy_timeout)
         lost = (redis.RedisError, HeadgateError, OSError, ValueError)
         heard = Listened(self._listening, self._channels, lost, self._calls.servers.doubt)
@@ -55,9 +57,15 @@ class Store:
         return self._calls.detours
 
     async def open(self) -> None:
-        """Find or found every partition."""
-        for partition in self.partitions:
-            await asyncio.to_thread(found, self._calls.servers, partition)
+        """Find or found every partition. The first tells whether the store is what we think it is."""
+        first, *others = self.partitions
+        await self._found(first)
+        for outcome in await asyncio.gather(*map(self._found, others), return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+
+    async def _found(self, partition: Partition) -> None:
+        await asyncio.to_thread(found, self._calls.servers, partition, self._patience)
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -117,7 +125,7 @@ class Store:
     async def _renew(self, partition: Partition) -> None:
         """The store is not the one that was opened: it was flushed, or a server without its data has taken over."""
         before = partition.epoch
-        await asyncio.to_thread(found, self._calls.servers, partition)
+        await self._found(partition)
         if before and partition.epoch not in (before, *self._noticed):
             self._noticed.add(partition.epoch)
             log.error(

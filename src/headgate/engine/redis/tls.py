@@ -48,6 +48,10 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
 def untrusted(error: BaseException) -> str | None:
     """What to do about an error, where it is for certain about certificates or the want of TLS."""
     text = str(error)
+    if "mismatch, certificate is not valid for" in text:
+        return "its certificate is for another host; name it as its certificate does, or leave names out by ?verify=ca"
+    if "certificate has expired" in text:
+        return "its certificate has expired"
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return "its certificate is not trusted; name the certificates to trust by ?ca=file"
     if "WRONG_VERSION_NUMBER" in text:
@@ -56,10 +60,11 @@ def untrusted(error: BaseException) -> str | None:
 
 
 def guess(error: BaseException, tls: Tls | None) -> str:
-    """What may be the matter with a server that hangs up, or says nothing, when it is spoken to in TLS."""
+    """What may be the matter with a server that hangs up, or says nothing, when it is spoken to in TLS or without."""
     text = str(error)
     if tls is None:
-        return text
+        hung_up = any(sign in text for sign in ("reset by peer", "closed by server"))
+        return f"{text}; is it a port for TLS? Then write rediss://" if hung_up else text
     if tls.cert is None and any(sign in text for sign in ("closed", "EOF", "reset", "certificate required")):
         return f"{text}; does it ask for a certificate of ours? Name it by ?cert=file&key=file"
     if "imeout" in text:

@@ -122,6 +122,7 @@ class Listener:
         self._wire: Wire | None = None
         self._task: asyncio.Task[None] | None = None
         self._heard_any = False
+        self._deaf = False
 
     def add(self, kind: Kind, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
         """Wake for messages of this kind; returns the function that ends it."""
@@ -160,7 +161,7 @@ class Listener:
             while True:
                 try:
                     await self._hear(await self._store.connect())
-                    pause = 0.05
+                    pause = LISTEN_SECONDS if self._deaf else 0.05
                 except self._store.lost as error:
                     self._store.doubt()
                     log.debug("the listener lost its connection, trying again: %s", error)
@@ -192,12 +193,19 @@ class Listener:
     def _heard(self, message: Any) -> None:
         self._heard_any = True
         if isinstance(message, hiredis.ReplyError):
-            log.debug("the server does not let us listen: %s", message)
+            if not self._deaf:
+                self._deaf = True
+                log.warning(
+                    "the server does not let us listen (%s); jobs and results of other processes are found by looking, "
+                    "every second or so",
+                    message,
+                )
             if self._wire is not None:
                 self._wire.close()
             return
         match message:
             case [b"subscribe", *_]:
+                self._deaf = False
                 self.ring("work", None)
                 self.ring("ended", None)
             case [b"message", channel, _] if channel.endswith(b":ended"):

@@ -16,6 +16,12 @@ PARTS = (
     "lifecycle", "newcomers", "moves", "looking", "step",
 )  # fmt: skip
 LONE = ("open",)
+READING = (
+    "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "snapshot", "states", "ticks", "workers",
+)  # fmt: skip
+"""Verbs that write nothing: a server without memory still answers them."""
+FREEING = ("cancel", "delete", "heartbeat", "retire", "sweep")
+"""Verbs that need no memory to speak of, or give some back: a server without memory does them."""
 
 
 class Script:
@@ -56,14 +62,18 @@ def library() -> Library:
         path.name[:-4] for path in resources.files(__name__).iterdir() if path.name.endswith(".lua")
     )
     bodies = [(verb, _read(verb)) for verb in verbs if verb not in (*PARTS, *LONE)]
-    digest = _sha((_parts() + "".join(body for _, body in bodies)).encode())[:12]
-    functions = [_function(f"headgate_{digest}_{verb}", body) for verb, body in bodies]
+    digest = _sha((_parts() + "".join(body + _flags(verb) for verb, body in bodies)).encode())[:12]
+    functions = [_function(f"headgate_{digest}_{verb}", body, _flags(verb)) for verb, body in bodies]
     return Library("\n".join([f"#!lua name=headgate_{digest}", _parts(), *functions]).encode(), digest)
 
 
-def _function(name: str, body: str) -> str:
+def _function(name: str, body: str, flags: str) -> str:
     run = "function(keys, given) return Step.run(verb, keys, given) end"
-    return f"do\n{body}\nredis.register_function('{name}', {run})\nend"
+    return f"do\n{body}\nredis.register_function{{function_name='{name}', callback={run}, flags={{{flags}}}}}\nend"
+
+
+def _flags(verb: str) -> str:
+    return "'no-writes'" if verb in READING else "'allow-oom'" if verb in FREEING else ""
 
 
 def lone_script(name: str) -> str:

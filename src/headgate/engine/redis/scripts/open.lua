@@ -1,14 +1,45 @@
 -- open: find or found the store of a partition. Stands alone.
 -- KEYS[1] meta   ARGV[1] version   ARGV[2] a new epoch   ARGV[3] how many partitions   ARGV[4…] names of other keys
--- Answers {version, epoch, partitions, created}, or {'foreign', key} for keys that are not ours. Cost: constant.
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' and kind ~= 'none' then return {'foreign', KEYS[1]} end
-local found = redis.call('HMGET', KEYS[1], 'version', 'epoch', 'partitions')
-if found[1] then return {found[1], found[2], found[3], '0'} end
-if kind == 'hash' then return {'foreign', KEYS[1]} end
-for i = 4, #ARGV do
-  local key = string.sub(KEYS[1], 1, -5) .. ARGV[i]
-  if redis.call('EXISTS', key) == 1 then return {'foreign', key} end
+-- Answers {version, epoch, partitions, created}; {'foreign', key} for keys that are not ours; {'denied', why} for a user
+-- who may not do all that scripts do. Cost: constant.
+local meta = KEYS[1]
+local base = string.sub(meta, 1, -5)
+local kind = redis.call('TYPE', meta).ok
+if kind ~= 'hash' and kind ~= 'none' then return {'foreign', meta} end
+local found = redis.call('HMGET', meta, 'version', 'epoch', 'partitions')
+if found[1] and found[1] ~= ARGV[1] then return {found[1], found[2], found[3], '0'} end
+if not found[1] then
+  if kind == 'hash' then return {'foreign', meta} end
+  for i = 4, #ARGV do
+    local key = base .. ARGV[i]
+    if redis.call('EXISTS', key) == 1 then return {'foreign', key} end
+  end
 end
-redis.call('HSET', KEYS[1], 'version', ARGV[1], 'epoch', ARGV[2], 'partitions', ARGV[3], 'seq', 0)
+
+-- A right that is missing would break a script off in the middle of its writing. So each command that writes is tried
+-- here, in a way that changes nothing: on a key that is not there, with arguments that do not fit, or on one of another
+-- type. Rights are asked before all that; no other refusal matters.
+local function denied(command, ...)
+  local answer = redis.pcall(command, ...)
+  local said = type(answer) == 'table' and answer.err
+  local right = said and (string.find(said, 'ACL failure', 1, true) or string.find(said, 'user executing', 1, true))
+  return right and {'denied', command .. ': ' .. said}
+end
+
+local nothing = base .. 'nothing'
+local no = denied('DEL', nothing) or denied('HDEL', nothing, 'f') or denied('HSET', nothing, 'f', 'v', 'f')
+  or denied('HINCRBY', nothing, 'f', 'v') or denied('MSET', nothing, 'v', nothing) or denied('SREM', nothing, 'm')
+  or denied('ZADD', nothing, 'XX', 0, 'm') or denied('ZREM', nothing, 'm')
+  or denied('ZREMRANGEBYRANK', nothing, 0, 0) or denied('ZREMRANGEBYSCORE', nothing, 0, 0)
+  or denied('PUBLISH', base .. 'work', '\144') -- an empty list of queues
+if no then return no end
+if not found[1] then
+  redis.call('HSET', meta, 'version', ARGV[1], 'epoch', ARGV[2], 'partitions', ARGV[3], 'seq', 0)
+end
+no = denied('SADD', meta, 'm') or denied('APPEND', meta, 'v')
+if no then
+  if not found[1] then redis.call('DEL', meta) end
+  return no
+end
+if found[1] then return {found[1], found[2], found[3], '0'} end
 return {ARGV[1], ARGV[2], ARGV[3], '1'}
