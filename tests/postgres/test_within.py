@@ -12,7 +12,7 @@ import psycopg
 import pytest
 import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
 from headgate import App, ConcurrencyLimit, ConfigError, JobExists
 from headgate.engine.audit import audit
@@ -64,6 +64,22 @@ async def by_sqlalchemy_session(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]
 
 
 @asynccontextmanager
+async def by_sqlalchemy_async_connection(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    async with engine.connect() as connection:
+        yield connection, connection.commit, connection.rollback
+    await engine.dispose()
+
+
+@asynccontextmanager
+async def by_pool(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    async with asyncpg.create_pool(dsn, min_size=1) as pool, pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        yield connection, transaction.commit, transaction.rollback
+
+
+@asynccontextmanager
 async def by_sqlalchemy_async(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
     engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
     async with AsyncSession(engine) as session:
@@ -72,7 +88,8 @@ async def by_sqlalchemy_async(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
 
 
 WAYS: list[Open] = [
-    by_asyncpg, by_psycopg_async, by_psycopg, by_sqlalchemy, by_sqlalchemy_session, by_sqlalchemy_async,
+    by_asyncpg, by_pool, by_psycopg_async, by_psycopg, by_sqlalchemy, by_sqlalchemy_session,
+    by_sqlalchemy_async_connection, by_sqlalchemy_async,
 ]  # fmt: skip
 
 
@@ -122,9 +139,20 @@ async def test_a_refused_job_leaves_the_callers_transaction_usable(
     assert await engine.states(["j0", "j3"]) == [None, JobState.READY]
 
 
-async def test_an_unknown_kind_of_connection_is_refused(engine: PostgresEngine) -> None:
-    with pytest.raises(ConfigError, match=r"builtins\.str is not known"):
-        await engine.enqueue_within("connection", JOBS)
+async def test_what_has_no_transaction_of_the_callers_is_refused(
+    engine: PostgresEngine, process: PostgresProcess
+) -> None:
+    """What a pool or an engine runs would be stored whatever becomes of the caller's changes."""
+    alchemy = sqlalchemy.create_engine(process.dsn.replace("postgresql://", "postgresql+psycopg://"))
+    async with asyncpg.create_pool(process.dsn, min_size=1) as pool:
+        with psycopg.connect(process.dsn) as connection:
+            for wrong, name in (
+                ("connection", r"builtins\.str"), (pool, r"asyncpg\.pool\.Pool"), (alchemy, "Engine"),
+                (sessionmaker(alchemy), "sessionmaker"), (connection.cursor(), r"psycopg\.Cursor"),
+            ):  # fmt: skip
+                with pytest.raises(ConfigError, match=f"connection=.*{name} cannot be enqueued on"):
+                    await engine.enqueue_within(wrong, JOBS)
+    assert await engine.states(["j1", "j2"]) == [None, None]
 
 
 async def test_an_open_transaction_blocks_nobody(open_engine: OpenEngine, process: PostgresProcess) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headgate.engine.contract import Enqueued, Limit, Settings
@@ -33,13 +33,16 @@ def enqueue_call(
     *,
     notify: bool | None,
     placeholder: str = "${}",
+    escape: Callable[[str], str] = str,
 ) -> tuple[str, tuple[Any, ...]]:
-    """The statement and its parameters. `notify` True calls sleepers when the caller's transaction commits."""
+    """The statement and its parameters. `notify` True calls sleepers when the caller's transaction commits.
+
+    `escape` hides what in the schema's name would look like a placeholder."""
     places = ", ".join(f"CAST({placeholder.format(n)} AS {kind})" for n, kind in enumerate(TYPES, 1))
     values = (
         *rows.enqueued(jobs), rows.declared(limits), now, settings.reservation_ttl, keep(settings), by, notify,
     )  # fmt: skip
-    return f"SELECT * FROM {quoted(schema)}._enqueue({places})", values
+    return f"SELECT * FROM {escape(quoted(schema))}._enqueue({places})", values
 
 
 def one_call(schema: str) -> str:
