@@ -13,6 +13,7 @@ redis://host:6379/0          Redis or Valkey; also rediss://, valkey://, unix://
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -60,6 +61,8 @@ def _split(url: str) -> SplitResult:
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise ConfigError(f"{shown_url(url)!r} is not a URL; a file is written as sqlite:///{url}")
+    if scheme.partition("+")[0] in ("postgresql", "postgres") and "+" in scheme:
+        raise ConfigError(f"{shown_url(url)!r}: the driver is Headgate's choice; write postgresql://…")
     if scheme not in SCHEMES:
         raise ConfigError(
             f"{shown_url(url)!r}: unknown scheme {scheme!r}; "
@@ -137,6 +140,7 @@ def _options(parts: SplitResult, url: str, known: Sequence[str]) -> dict[str, st
 
 def shown_url(url: str) -> str:
     """The URL without what may be a password."""
+    url = re.sub(r"(?<=password=)[^&#]*", "…", url)
     head, at, tail = url.rpartition("@")
     return f"{head.partition('://')[0]}://…@{tail}" if at else url
 
