@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Any
 
 import pytest
@@ -87,6 +88,24 @@ async def test_a_lost_connection_comes_back_by_itself(
     )
     assert await ear.hears(), "who sleeps is woken once, since a call may have been missed"
     await asyncio.sleep(1)
+    ear.rung.clear()
+    await other.enqueue([NewJob("j1", "t")])
+    assert await ear.hears()
+    stop()
+
+
+async def test_a_machine_whose_clock_is_wrong_is_notified_like_the_others(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sweeps forget listeners that were not heard of, by the store's clock."""
+    engine, other = await open_engine(), await open_engine()
+    late, ear = time.time_ns() - 3600 * 10**9, Ear()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: late)
+        stop = engine.watch_work(ear.wake)
+        await listening(engine)
+    await other.sweep()
+    assert len(await _listeners(engine)) == 1
     ear.rung.clear()
     await other.enqueue([NewJob("j1", "t")])
     assert await ear.hears()
