@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 import psycopg
@@ -19,6 +18,7 @@ from headgate.engine.open import make_engine
 from headgate.engine.postgres import PostgresEngine, migrate
 from headgate.engine.postgres.migrate import newest
 from headgate.job import NewJob
+from tests.postgres.test_deploy import GRANTS
 from tests.postgres_server import PostgresProcess
 
 
@@ -92,8 +92,6 @@ async def test_a_wrong_password_and_a_user_who_is_not_let_in() -> None:
 
 async def test_the_rights_that_the_guide_names_are_enough(process: PostgresProcess) -> None:
     """One user makes the schema, another works in it."""
-    guide = (Path(__file__).parents[2] / "docs" / "guides" / "postgresql.md").read_text()
-    grants = guide.partition("```sql\nGRANT")[2].partition("```")[0]
     for statement in ("DROP SCHEMA IF EXISTS headgate CASCADE", "DROP OWNED BY worker", "DROP ROLE worker"):
         with suppress(psycopg.Error):
             process.execute(statement)
@@ -103,7 +101,7 @@ async def test_the_rights_that_the_guide_names_are_enough(process: PostgresProce
     await owner.open()
     await owner.close()
     await refused(process.url(user="worker"), ConfigError, "lacks a right")
-    process.execute("GRANT" + grants)
+    process.execute(GRANTS)
     app = App(process.url(user="worker"))
 
     @app.task(max_concurrent=1)
