@@ -9,6 +9,7 @@ from headgate.engine.contract import Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine, tidying
 from headgate.engine.postgres.lanes import Lanes
 from headgate.job import NewJob
+from tests.postgres.statistics import flush
 from tests.postgres_server import PostgresProcess
 
 
@@ -22,11 +23,11 @@ async def test_dead_rows_are_vacuumed_when_there_are_enough_of_them(
     answer = await engine.exchange("w", [], 200)
     await engine.exchange("w", [Succeeded(each.job, each.number) for each in answer.attempts], 0)
     lanes = Lanes(process.dsn, "the server", {})
-    async with engine.lanes.connection() as connection:
-        await connection.execute("SELECT pg_stat_force_next_flush()")
+    await flush(engine)
     vacuums = "SELECT vacuum_count FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'live'"
     before = process.execute(vacuums, schema)[0][0]
     await tidying.Tidy(lanes, schema).run()
     await lanes.close()
+    await flush(engine)
     assert process.execute(vacuums, schema)[0][0] - before == (0 if dead else 1)
     assert audit(await engine.snapshot()) == []

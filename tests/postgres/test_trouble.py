@@ -125,7 +125,7 @@ async def test_a_database_in_another_encoding(process: PostgresProcess) -> None:
 
 
 async def test_a_server_that_is_too_old(process: PostgresProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no old one to be had here: the oldest that is taken is newer than the one there is."""
+    """Where there is no old one: the oldest that is taken is newer than the one there is. See test_versions.py."""
     monkeypatch.setattr(migrate, "OLDEST_SERVER", 999)
     await refused(process.url("too_old"), SchemaMismatch, r"is PostgreSQL \d+; Headgate needs 999 or newer")
     assert process.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'too_old'") == []

@@ -1,4 +1,5 @@
-"""Every version that is installed here: tables, functions and views are made and work, limits hold, nothing leaks."""
+"""Every version that is named or installed here: tables, functions and views are made and work, limits hold, nothing
+leaks. Those that are too old are refused."""
 
 from __future__ import annotations
 
@@ -8,18 +9,28 @@ from typing import Annotated
 
 import pytest
 
-from headgate import App, ConcurrencyLimit, RateLimit
+from headgate import App, ConcurrencyLimit, RateLimit, SchemaMismatch
+from headgate.engine.postgres.migrate import OLDEST_SERVER
 from tests.postgres_server import PostgresProcess, installations
 
 
 @pytest.mark.parametrize("version", installations())
-async def test_a_mixed_load_on_each_version(version: str) -> None:
+async def test_a_mixed_load_on_each_version(version: int) -> None:
     server = PostgresProcess("fsync=off", bin=installations()[version])
     server.start()
     try:
-        await _work(server)
+        await (_work if version >= OLDEST_SERVER else _refused)(server)
     finally:
         server.stop()
+
+
+async def _refused(server: PostgresProcess) -> None:
+    app = App(server.url())
+    for call in (app.open, app.migrate):
+        with pytest.raises(SchemaMismatch, match=r"is PostgreSQL \d+; Headgate needs 14 or newer"):
+            await call()
+    await app.close()
+    assert server.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'headgate'") == []
 
 
 async def _work(server: PostgresProcess) -> None:
