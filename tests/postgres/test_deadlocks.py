@@ -131,7 +131,7 @@ class Storm:
             "on_conflict": self.random.choice(["return", "replace"]),
         }
         try:
-            await engine._call("enqueue", "t", "{}", msgspec.json.encode(options).decode())
+            await engine._store.call("enqueue", "t", "{}", msgspec.json.encode(options).decode())
         except EngineError as error:
             if "UniqueViolation" not in str(error):  # what it would replace is running
                 raise

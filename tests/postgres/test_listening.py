@@ -43,14 +43,14 @@ class Ear:
 async def listening(engine: PostgresEngine) -> None:
     """Wait until the store knows that this engine listens."""
     async with asyncio.timeout(5):
-        while not await engine._call("wake", False, False, None) or not await _listeners(engine):  # noqa: ASYNC110
+        while not await engine._store.call("wake", False, False, None) or not await _listeners(engine):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)
 
 
 async def _listeners(engine: PostgresEngine) -> list[Any]:
     async with engine.lanes.connection() as connection:
-        return await connection.fetch(f"SELECT id, work, ended FROM {engine._name}.listeners")
+        return await connection.fetch(f"SELECT id, work, ended FROM {engine._store.name}.listeners")
 
 
 async def test_a_full_worker_is_not_notified_until_it_has_room_again(open_engine: OpenEngine) -> None:

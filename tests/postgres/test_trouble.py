@@ -136,6 +136,14 @@ async def test_a_read_only_server(process: PostgresProcess) -> None:
     await refused(url, EngineUnavailable, "read-only")
 
 
+@pytest.mark.parametrize("level", ["serializable", "repeatable read"])
+async def test_a_default_isolation_under_which_the_verbs_would_fail(
+    process: PostgresProcess, level: str
+) -> None:
+    url = process.url("isolated") + "&default_transaction_isolation=" + level.replace(" ", "%20")
+    await refused(url, ConfigError, f"are {level} by default; Headgate needs read committed: ALTER ROLE")
+
+
 async def test_a_schema_of_another_program(process: PostgresProcess) -> None:
     process.execute("DROP SCHEMA IF EXISTS theirs CASCADE")
     process.execute("CREATE SCHEMA theirs CREATE TABLE jobs (id int)")
