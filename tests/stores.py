@@ -16,7 +16,7 @@ from tests.redis_servers import binary, fresh_prefix, shared
 
 STORES: list[Any] = ["sqlite", *(kind for kind in ("valkey", "redis7") if binary(kind))]
 if postgres_server.available():
-    STORES.append(pytest.param("postgres", marks=pytest.mark.slow))
+    STORES.append("postgres")
 
 
 @contextmanager

@@ -50,6 +50,7 @@ class Meter:
         return scans, rows + entries
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_no_verb_reads_what_waits(
     engine: PostgresEngine, process: PostgresProcess, schema: str

@@ -36,7 +36,7 @@ from headgate.keys import Key, canonical
 from tests.postgres.conftest import OpenEngine
 from tests.postgres_server import PostgresProcess
 
-SECONDS = float(os.environ.get("HEADGATE_DEADLOCK_SECONDS", "6"))
+SECONDS = float(os.environ.get("HEADGATE_DEADLOCK_SECONDS", "3"))
 QUEUES = ["x", "y", "z"]
 LIMITS = [
     *(Limit(name, "concurrency", number) for name, number in (("A", 1), ("B", 2), ("C", 5))),

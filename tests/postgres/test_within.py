@@ -180,7 +180,7 @@ async def test_any_client_can_enqueue_by_a_plain_function(
     engine: PostgresEngine, process: PostgresProcess, schema: str
 ) -> None:
     await engine.declare([Limit("customer", "concurrency", 1), Limit("api", "rate", 5, 10**6)])
-    name = '"' + schema.replace('"', '""') + '"'
+    name = '"' + schema.replace('"', '""').replace("%", "%%") + '"'
     options = (
         '{"queue": "mail", "priority": 5, "delay": 0, "unique": "u", "attempts": 7, "metadata": {"a": 1},'
         ' "limits": [{"name": "api", "units": 2}, {"name": "customer", "key": "42"}]}'
