@@ -10,9 +10,9 @@ import pytest
 
 from headgate.clock import SECOND
 from headgate.engine.audit import audit
-from headgate.engine.contract import Failed, Limit, Snoozed, Succeeded, Worker
+from headgate.engine.contract import Failed, ImportedJob, Limit, Snoozed, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
-from headgate.job import JobState, NewJob
+from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Key, canonical
 from tests.postgres.conftest import OpenEngine
 from tests.postgres_server import PostgresProcess
@@ -89,3 +89,41 @@ async def test_enqueue_waits_for_nobody_who_decides_on_limits(
     locks.rollback()
     await engine.sweep()
     assert audit(await engine.snapshot()) == []
+
+
+@pytest.mark.parametrize("verb", ["restart", "import"])
+async def test_a_job_that_took_an_id_meanwhile_is_not_taken_for_the_one_that_had_it(
+    open_engine: OpenEngine, process: PostgresProcess, verb: str
+) -> None:
+    """Its unique key is another one, which whoever looked before does not hold; and somebody else does."""
+    engine, other = await open_engine(), await open_engine()
+    await engine.enqueue([NewJob("a", "t", unique="first")])
+    await engine.cancel(["a"])
+    connect = psycopg.AsyncConnection.connect
+    async with await connect(process.dsn) as one, await connect(process.dsn) as two:
+        await engine.enqueue_within(one, [NewJob("x", "t", unique="first")])
+        acting = asyncio.create_task(_restart(engine) if verb == "restart" else _import(engine))
+        await asyncio.sleep(0.3)  # it has seen "a" and waits for its unique key
+        await other.delete(["a"])
+        await other.enqueue([NewJob("a", "t", unique="second")])
+        await other.cancel(["a"])
+        await engine.enqueue_within(two, [NewJob("y", "t", unique="second")])
+        await one.rollback()
+        await asyncio.sleep(0.3)
+        async with asyncio.timeout(5):  # nobody who waits for a caller's transaction holds up others
+            await other.declare([Limit("A", "concurrency", 1)])
+            assert (await other.cancel(["a"]))[0].state is JobState.CANCELLED
+        await two.commit()
+        assert await asyncio.wait_for(acting, 5) is False
+    assert await engine.states(["a", "x", "y"]) == [JobState.CANCELLED, None, JobState.READY]
+    assert audit(await engine.snapshot()) == []
+
+
+async def _restart(engine: PostgresEngine) -> bool:
+    return (await engine.restart(["a"]))[0].done
+
+
+async def _import(engine: PostgresEngine) -> bool:
+    past = (PastAttempt(1, "failed", 1, 2),)
+    (result,) = await engine.import_jobs([ImportedJob(NewJob("a", "t", unique="first"), past)])
+    return result.refused is None
