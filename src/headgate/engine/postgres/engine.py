@@ -33,6 +33,7 @@ from headgate.engine.postgres import rows
 from headgate.engine.postgres.enqueueing import (
     enqueue_call,
     enqueue_result,
+    enqueue_values,
     one_call,
     one_result,
     one_values,
@@ -68,7 +69,7 @@ class PostgresEngine(Engine):
         self._clock = clock
         self._address = dsn, where, schema, {} if prepared else {"statement_cache_size": 0}
         self._keep = keep(self.settings)
-        self._enqueue_one = one_call(schema)
+        self._enqueue_one, self._enqueue_many = one_call(schema), enqueue_call(schema)
         self._opened = Store(*self._address)
 
     @property
@@ -124,15 +125,14 @@ class PostgresEngine(Engine):
     async def _enqueue(
         self, connection: Connection, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
     ) -> list[Enqueued]:
-        if len(jobs) == 1 and not limits and (values := one_values(jobs[0], self._now(now), self._me)):
+        at = self._now(now)
+        if not limits and (values := one_values(jobs, at, self._me, notify=None)) is not None:
             row = await connection.fetchrow(self._enqueue_one, *values)
-            if (enqueued := one_result(jobs[0], row)) is not None:
-                self._store.signal(work=True, again=row["again"])
-                return [enqueued]
-        statement, values = enqueue_call(
-            self.schema, jobs, limits, self.settings, self._now(now), self._me, notify=None
-        )
-        row = await connection.fetchrow(statement, *values)
+            enqueued = [one_result(jobs[0], row)]
+            self._store.signal(work=True, again=row["again"])
+            return enqueued
+        values = enqueue_values(jobs, limits, self.settings, at, self._me, notify=None)
+        row = await connection.fetchrow(self._enqueue_many, *values)
         enqueued = enqueue_result(jobs, row)
         self._store.signal(work=True, ended=row["ended"], again=row["again"])
         return enqueued

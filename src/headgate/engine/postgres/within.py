@@ -13,7 +13,16 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from headgate.engine.contract import Enqueued, Settings
-from headgate.engine.postgres.enqueueing import enqueue_call, enqueue_result
+from headgate.engine.postgres.enqueueing import (
+    OURS,
+    Dialect,
+    enqueue_call,
+    enqueue_result,
+    enqueue_values,
+    one_call,
+    one_result,
+    one_values,
+)
 from headgate.errors import ConfigError
 from headgate.job import NewJob
 
@@ -21,10 +30,9 @@ Values = Sequence[Any]
 
 
 class Way(NamedTuple):
-    """How one kind of connection takes a statement, and hides what must not look like a placeholder in it."""
+    """How one kind of connection takes a statement."""
 
-    placeholder: str
-    escape: Callable[[str], str]
+    dialect: Dialect
     run: Callable[[Any, str, Values], Any]
 
 
@@ -33,23 +41,28 @@ async def enqueue_within(
 ) -> list[Enqueued]:
     """Store jobs on the caller's connection. Errors of its driver are the caller's and pass as they are."""
     way = _way(connection)
-    statement, values = enqueue_call(
-        schema, jobs, (), settings, now, None, notify=True, placeholder=way.placeholder, escape=way.escape
-    )
+    if (values := one_values(jobs, now, None, notify=True)) is not None:
+        row = await _run(way, connection, one_call(schema, way.dialect), values)
+        return [one_result(jobs[0], row)]
+    values = enqueue_values(jobs, (), settings, now, None, notify=True)
+    return enqueue_result(jobs, await _run(way, connection, enqueue_call(schema, way.dialect), values))
+
+
+async def _run(way: Way, connection: Any, statement: str, values: Values) -> Any:
     row = way.run(connection, statement, values)
-    return enqueue_result(jobs, await row if inspect.isawaitable(row) else row)
+    return await row if inspect.isawaitable(row) else row
 
 
 def _way(connection: Any) -> Way:
     kinds = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(connection).__mro__}
     if kinds & {"asyncpg.Connection", "asyncpg.PoolConnectionProxy"}:
-        return Way("${}", str, _asyncpg)
+        return Way(OURS, _asyncpg)
     if "psycopg.AsyncConnection" in kinds:
-        return Way("%s", _double_percents, _psycopg_async)
+        return Way(Dialect("%s", _double_percents), _psycopg_async)
     if "psycopg.Connection" in kinds:
-        return Way("%s", _double_percents, _psycopg)
+        return Way(Dialect("%s", _double_percents), _psycopg)
     if kinds & _SQLALCHEMY:
-        return Way(":p{}", _hide_colons, _sqlalchemy)
+        return Way(Dialect(":p{}", _hide_colons), _sqlalchemy)
     raise ConfigError(
         f"connection={type(connection).__module__}.{type(connection).__qualname__} cannot be enqueued on; "
         "give a connection of asyncpg or psycopg, or a connection or session of SQLAlchemy"
