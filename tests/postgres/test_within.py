@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from headgate import App, ConcurrencyLimit, ConfigError, JobExists
 from headgate.engine.audit import audit
-from headgate.engine.contract import Limit, Worker
+from headgate.engine.contract import Filter, Limit, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Use
@@ -176,6 +176,32 @@ async def test_an_open_transaction_blocks_nobody(open_engine: OpenEngine, proces
     assert await engine.states(["old"]) == [JobState.CANCELLED]
 
 
+NULLS = '{"delay": null, "unique": null, "metadata": null, "limits": null, "at": null, "priority": null}'
+WRONG = [
+    ('{"limits": [{"name": "nobody"}]}', '"nobody" is not declared'),
+    ('{"limits": [{"name": "customer", "units": 2}]}', "units are for rates"),
+    ('{"limits": [{"name": "api", "units": 0}]}', "a limit is written as"),
+    ('{"limits": [{"name": "api", "colour": 1}]}', "a limit is written as"),
+    ('{"limits": ["api"]}', "a limit is written as"),
+    ('{"limits": {"name": "api"}}', "limits must be a list"),
+    ('{"colour": 1}', "unknown options: colour"),
+    ('["queue"]', "the options must be a JSON object"),
+    ('{"priority": 100}', "priority must be a whole number from 0 to 99, not 100"),
+    ('{"priority": 1.5}', "priority must be a whole number"),
+    ('{"delay": -1}', "delay must be a number of seconds from 0"),
+    ('{"delay": "soon"}', "delay must be a number"),
+    ('{"delay": 1, "at": "2030-01-01"}', "exclude each other"),
+    ('{"at": "soon"}', "invalid input syntax for type timestamp"),
+    ('{"timeout": 0}', "timeout must be a number of seconds"),
+    ('{"attempts": 0}', "attempts must be a whole number from 1"),
+    ('{"unique": 5}', "unique must be a text of 1 to 256 bytes, not 5"),
+    ('{"id": ""}', "id must be a text"),
+    ('{"queue": "headgate"}', "reserved"),
+    ('{"on_conflict": "ignore"}', "on_conflict must be return, raise or replace"),
+    ('{"metadata": [1]}', "metadata must be a JSON object"),
+]
+
+
 async def test_any_client_can_enqueue_by_a_plain_function(
     engine: PostgresEngine, process: PostgresProcess, schema: str
 ) -> None:
@@ -192,14 +218,20 @@ async def test_any_client_can_enqueue_by_a_plain_function(
     assert job.uses == (Use("c0:customer=42"), Use("r0:api", 2))
     assert job.retry.attempts == 7
     assert process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", '{"unique": "u"}') == [(id,)]
-    for wrong, says in (
-        ('{"limits": [{"name": "nobody"}]}', "not declared"),
-        ('{"colour": 1}', "unknown options: colour"),
-        ('{"priority": 100}', "not between"),
-        (f'{{"id": "{id}"}}', "exists already"),
-    ):
+    assert process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", NULLS) != [(id,)]
+    assert await engine.count(Filter()) == 2
+    for wrong, says in (*WRONG, (f'{{"id": "{id}"}}', "exists already")):
         with pytest.raises(psycopg.Error, match=says):
             process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", wrong)
+    for task, args, says in (
+        ("", "{}", "task must be a text"), (None, "{}", "task must be a text"), ("send", "[1]", "JSON object"),
+        ("send", None, "the arguments must be a JSON object .* not NULL"),
+    ):  # fmt: skip
+        with pytest.raises(psycopg.Error, match=says):
+            process.execute(f"SELECT {name}.enqueue(%s, %s)", task, args)
+    assert await engine.count(Filter()) == 2
+    await engine.sweep()
+    assert audit(await engine.snapshot()) == []
 
 
 async def test_an_app_enqueues_inside_a_transaction(process: PostgresProcess, schema: str) -> None:
