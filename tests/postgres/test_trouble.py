@@ -11,8 +11,10 @@ from contextlib import suppress
 import msgspec
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
 from headgate import App, ConfigError, EngineUnavailable, SchemaMismatch
+from headgate.cli.program import program
 from headgate.engine.contract import Settings
 from headgate.engine.open import make_engine
 from headgate.engine.postgres import PostgresEngine, migrate
@@ -200,6 +202,21 @@ def test_the_command_migrates_once_however_often_it_is_started(process: Postgres
     assert "has version 99" in newer.stderr
     assert "Traceback" not in newer.stderr
     process.execute('DROP SCHEMA "by command" CASCADE')
+
+
+def test_commands_that_look_never_make_a_store(process: PostgresProcess) -> None:
+    """A schema that is misspelt is not there afterwards either; nor is anything in one that is there and empty."""
+    process.execute("DROP SCHEMA IF EXISTS misspelt CASCADE")
+    process.execute("DROP SCHEMA IF EXISTS empty CASCADE")
+    process.execute("CREATE SCHEMA empty")
+    for name in ("misspelt", "empty"):
+        for words in (["jobs"], ["limits"], ["pause", "default"]):
+            result = CliRunner().invoke(program, [*words, "--url", process.url(name)])
+            assert result.exit_code == 3
+            assert "no Headgate store at postgresql://…@127.0.0.1" in result.stderr
+            assert "headgate migrate" in result.stderr
+    assert process.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'misspelt'") == []
+    assert process.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'empty'") == []
 
 
 async def test_a_statement_that_takes_too_long(process: PostgresProcess) -> None:

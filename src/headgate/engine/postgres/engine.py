@@ -109,6 +109,12 @@ class PostgresEngine(Engine):
         async with self.lanes.connection() as connection:
             return await migrate(connection, self.schema, self.where)
 
+    async def version(self) -> int:
+        """The version of the schema; 0 if there is no store in it yet."""
+        async with self.lanes.connection() as connection:
+            await check_server(connection, self.where)
+            return await version(connection, self.schema, self.where)
+
     async def clock(self) -> int:
         if self._clock is not None:
             return self._clock()
