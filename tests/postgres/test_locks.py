@@ -127,3 +127,30 @@ async def _import(engine: PostgresEngine) -> bool:
     past = (PastAttempt(1, "failed", 1, 2),)
     (result,) = await engine.import_jobs([ImportedJob(NewJob("a", "t", unique="first"), past)])
     return result.refused is None
+
+
+async def test_a_sweep_waits_for_no_caller_who_replaces_a_job_that_reserved_a_key(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    """The reservation runs out while the caller's transaction, which gives it back, is still open."""
+    name = '"' + schema.replace('"', '""') + '"'
+    await engine.declare(LIMITS)
+    await engine.register(Worker("w", frozenset("t")))
+    await engine.enqueue([NewJob("b", "t", uses=canonical([(Key("B"), 1)]))])
+    assert len((await engine.exchange("w", [], 1)).attempts) == 1
+    both = canonical([(Key("A"), 1), (Key("B"), 1)])
+    await engine.enqueue([NewJob("both", "t", uses=both, unique="u")])
+    await engine.meet()
+    process.execute(
+        f"INSERT INTO {name}.holders (key, job, since, reserved, expires_at) "
+        f"SELECT 'c0:A', l.seq, 0, true, 1 FROM {name}.live l WHERE l.unique_key = 'u'"
+    )
+    async with await psycopg.AsyncConnection.connect(process.dsn) as caller:
+        replacing = NewJob("new", "t", uses=both, unique="u", on_conflict="replace")
+        await engine.enqueue_within(caller, [replacing])
+        async with asyncio.timeout(5):
+            await engine.sweep()
+            await engine.declare([Limit("A", "concurrency", 2)])
+    assert await engine.states(["both", "new"]) == [JobState.CANCELLED, JobState.READY]
+    await engine.sweep()
+    assert audit(await engine.snapshot()) == []
