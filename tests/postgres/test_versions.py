@@ -11,7 +11,20 @@ import pytest
 
 from headgate import App, ConcurrencyLimit, RateLimit, SchemaMismatch
 from headgate.engine.postgres.migrate import OLDEST_SERVER
+from headgate.engine.postgres.scripts import scripts
 from tests.postgres_server import PostgresProcess, installations
+
+
+def test_what_forbids_scans_forbids_compiling() -> None:
+    """Before 18 a scan that is made all the same seems endless, and the server compiles it, for 0.1 s at each call."""
+    heads = [
+        function.partition("$$")[0]
+        for _, script in scripts("functions")
+        for function in script.split("CREATE OR REPLACE FUNCTION ")[1:]
+    ]
+    forbidding = [head for head in heads if "enable_seqscan = off" in head]
+    assert len(forbidding) > 5
+    assert [head.partition("(")[0] for head in forbidding if "jit = off" not in head] == []
 
 
 @pytest.mark.parametrize("version", installations())

@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION headgate._enqueue_one(
     p_retry text, p_timeout bigint, p_metadata text, p_retention bigint, p_key text, p_units bigint, p_name text,
     p_now bigint, p_by text, p_notify boolean,
     OUT problem text, OUT detail text, OUT state text, OUT again boolean)
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_now    bigint := headgate._now(p_now);
