@@ -34,8 +34,8 @@
 -- Plans: the verbs set plan_cache_mode = force_generic_plan (planning these statements costs more than running them)
 -- and forbid scans that a plan made on an empty table would be stuck with. Before 18, a scan that is made all the same
 -- seems so costly that the server would compile the statement, for a tenth of a second each time: so they forbid that,
--- too (jit = off). What is called as a value is plpgsql, whose
--- plans are kept for the session; functions in FROM are SQL, so that they melt into the plan of their caller.
+-- too (jit = off). What is called as a value is plpgsql, whose plans are kept for the session; functions in FROM are
+-- SQL, so that they melt into the plan of their caller.
 --
 -- Names with a leading underscore are internal. They expect their callers to hold the locks.
 
