@@ -1,5 +1,5 @@
 -- Store one job that needs nothing, or one key: what _enqueue does for most calls, by few and simple statements.
--- p_key, p_units, p_name   the key, how much of it, and its limit, if there is one; p_at (a point in time) beats p_delay
+-- p_key, p_units, p_name   the key, how much of it, and its limit, if there is one; p_at (an instant) beats p_delay
 -- p_by, p_notify           see _enqueue
 -- `problem`: exists, undeclared, kind (see _enqueue).
 -- Locks: the new id (0).   Reads: jobs_id, limits, limits_cap, overrides_cap.
