@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import postgres_server
+
 REDIS, POSTGRES = ("valkey", "redis"), ("postgres",)
+
+
+def pytest_report_header() -> str:
+    """Which PostgreSQL the tests run on."""
+    return f"PostgreSQL: {postgres_server.shown()}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

