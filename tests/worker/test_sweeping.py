@@ -54,19 +54,34 @@ async def test_the_jobs_of_a_dead_worker_are_taken_over(engine):
     assert [past.outcome for past in job.history] == ["lost", "succeeded"]
 
 
+def recorded(engine) -> list[str]:
+    """The exchanges and sweeps that the engine is asked for from now on."""
+    calls: list[str] = []
+
+    def record(name, verb):
+        async def call(*args, **kwargs):
+            calls.append(name)
+            return await verb(*args, **kwargs)
+
+        return call
+
+    engine.exchange, engine.sweep = record("exchange", engine.exchange), record("sweep", engine.sweep)
+    return calls
+
+
+async def test_a_worker_looks_for_work_first_and_sweeps_at_once_if_something_is_due(failing):
+    task = StandIn("work", nothing)
+    id = await put(failing, task, delay=1)
+    calls = recorded(failing)
+    begun = asyncio.get_running_loop().time()
+    async with working(failing, task):
+        await ended(failing, id)
+    assert calls[:2] == ["exchange", "sweep"]
+    assert asyncio.get_running_loop().time() - begun < 0.5
+
+
 async def test_an_idle_worker_asks_the_engine_about_twice_a_second_at_most(failing):
-    calls = []
-    inner = failing.exchange, failing.sweep
-
-    async def exchange(*args, **kwargs):
-        calls.append("exchange")
-        return await inner[0](*args, **kwargs)
-
-    async def sweep(*args, **kwargs):
-        calls.append("sweep")
-        return await inner[1](*args, **kwargs)
-
-    failing.exchange, failing.sweep = exchange, sweep
+    calls = recorded(failing)
     async with working(failing, StandIn("work", nothing)) as (_, watcher):
         await watcher.seen("swept", 3)
         await asyncio.sleep(0)

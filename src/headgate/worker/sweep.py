@@ -16,7 +16,10 @@ SHORTEST = 0.002
 
 
 class Sweep:
-    """Sweeps when the store's next due time comes, and every second or so in any case."""
+    """Sweeps when the store's next due time comes, and every second or so in any case.
+
+    Not at the very start, where it would only be in the way of the first exchange: its answer tells what is due.
+    """
 
     name = "sweep"
 
@@ -27,7 +30,7 @@ class Sweep:
         self._bell = bell
         self._events = events
         self._at = 0.0
-        self._next = 0.0
+        self._next = loop.time() + jittered(LONGEST)
 
     def expect(self, next_due: int | None, now: int) -> None:
         """An answer told when a sweep will next have work: be there in time."""

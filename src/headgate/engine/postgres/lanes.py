@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from headgate.engine.postgres.trouble import translated
+from headgate.engine.postgres.trouble import translated, translation
 from headgate.errors import EngineUnavailable
 
 MOST = 8
@@ -42,6 +42,43 @@ class Lane:
         return None
 
 
+class Borrowed:
+    """A connection while it is in use. The driver's errors leave it as Headgate's.
+
+    One that was interrupted or in trouble is not used again: it may lead to a server that has become a standby.
+    """
+
+    __slots__ = ("_connection", "_lane", "_lanes")
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+
+    async def __aenter__(self) -> Connection:
+        lane = self._lane = await self._lanes.lane()
+        await lane.turn.acquire()
+        try:
+            connection = self._connection = lane.take() or await self._lanes.connect()
+        except BaseException:
+            lane.turn.release()
+            raise
+        return connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        lane, connection = self._lane, self._connection
+        lane.turn.release()
+        known = error and translation(self._lanes.where, error)
+        if isinstance(known or error, asyncio.CancelledError | EngineUnavailable) or (
+            error is not None and not connection.is_closed() and connection.is_in_transaction()
+        ):
+            connection.terminate()
+        if not connection.is_closed():
+            lane.idle.append(connection)
+        if known:
+            raise known from error
+
+
 class Lanes:
     """The connections of one process."""
 
@@ -57,31 +94,19 @@ class Lanes:
         with translated(self.where, connecting=True):
             return await _connect(self.dsn, timeout=CONNECT_TIMEOUT, **self.options)
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncGenerator[Connection]:
-        """A connection for one verb. One that was interrupted or in trouble is not used again: it may lead to a server
-        that has become a standby."""
+    def connection(self) -> Borrowed:
+        """A connection for one verb, or a few in a row: `async with`."""
+        return Borrowed(self)
+
+    async def lane(self) -> Lane:
+        """The connections of the loop that runs this."""
         loop = asyncio.get_running_loop()
         lane = self._lanes.get(loop)
         if lane is None:
             lane = self._lanes[loop] = Lane()
             self._ends[loop] = end = self._until_the_loop_ends(loop)
             await anext(end)
-        async with lane.turn:
-            connection = lane.take() or await self.connect()
-            try:
-                with translated(self.where):
-                    yield connection
-            except (asyncio.CancelledError, EngineUnavailable):
-                connection.terminate()
-                raise
-            except BaseException:
-                if not connection.is_closed() and connection.is_in_transaction():
-                    connection.terminate()
-                raise
-            finally:
-                if not connection.is_closed():
-                    lane.idle.append(connection)
+        return lane
 
     async def _until_the_loop_ends(self, loop: Loop) -> AsyncGenerator[None]:
         """Hangs up when the loop shuts down, even if nobody closes the engine: a loop finishes its generators."""

@@ -50,22 +50,33 @@ def translated(where: str, *, connecting: bool = False) -> Generator[None]:
     """The driver's errors as Headgate's. `where` is the store's URL without its password."""
     try:
         yield
-    except asyncpg.PostgresError as error:
-        raise _known(where, error, SQLSTATES | AT_THE_DOOR if connecting else SQLSTATES) from error
-    except asyncpg.TargetServerAttributeNotMatched as error:
-        raise EngineUnavailable(
-            f"{where}: none of the servers that answer is what target_session_attrs asks for"
-        ) from error
-    except asyncpg.ClientConfigurationError as error:
-        raise ConfigError(f"{where}: {error}") from error
-    except asyncpg.InterfaceError as error:
-        raise EngineUnavailable(f"{where}: the connection was lost ({error})") from error
-    except asyncpg.InternalClientError as error:  # the end of a connection, seen from inside the driver
-        raise EngineUnavailable(f"{where}: the connection was lost") from error
-    except TimeoutError as error:
-        raise EngineUnavailable(f"{where}: the server did not answer in time") from error
-    except OSError as error:
-        raise EngineUnavailable(f"{where}: the server cannot be reached ({error})") from error
+    except Exception as error:
+        if (known := translation(where, error, connecting=connecting)) is not None:
+            raise known from error
+        raise
+
+
+def translation(where: str, error: BaseException, *, connecting: bool = False) -> HeadgateError | None:
+    """A driver's error as Headgate's; None if it is not one."""
+    match error:
+        case asyncpg.PostgresError():
+            return _known(where, error, SQLSTATES | AT_THE_DOOR if connecting else SQLSTATES)
+        case asyncpg.ClientConfigurationError():
+            return ConfigError(f"{where}: {error}")
+        case asyncpg.InterfaceError():
+            return EngineUnavailable(f"{where}: the connection was lost ({error})")
+        case asyncpg.TargetServerAttributeNotMatched():
+            return EngineUnavailable(
+                f"{where}: none of the servers that answer is what target_session_attrs asks for"
+            )
+        case asyncpg.InternalClientError():  # the end of a connection, seen from inside the driver
+            return EngineUnavailable(f"{where}: the connection was lost")
+        case TimeoutError():
+            return EngineUnavailable(f"{where}: the server did not answer in time")
+        case OSError():
+            return EngineUnavailable(f"{where}: the server cannot be reached ({error})")
+        case _:
+            return None
 
 
 def _known(
