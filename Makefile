@@ -29,7 +29,7 @@ test: lint types contracts ## Everything CI checks: lint, types, import contract
 test-fast: $(STAMP) ## The tests that take less than a minute together
 	@$(BIN)/pytest -n auto -m "not slow and not server and not postgres" $(ARGS)
 
-test-postgres: $(STAMP) ## All tests on PostgreSQL, also those that take long; HEADGATE_TEST_POSTGRES_BIN=folder picks a version
+test-postgres: $(STAMP) ## All tests on PostgreSQL, also those that take long (CONTRIBUTING.md: other versions)
 	@HEADGATE_DEADLOCK_SECONDS=60 $(BIN)/pytest -m postgres $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
