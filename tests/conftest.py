@@ -1,6 +1,6 @@
 """Which tests need a server: everything that is run on one, whatever fixture or parameter brings it in.
 
-What runs on PostgreSQL is marked as such, too: that engine is a preview, and `make test` does not wait for it yet.
+What runs on PostgreSQL has a marker of its own, so that `make test-postgres` can run all of it, on any version.
 """
 
 from __future__ import annotations
@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import postgres_server
+
 REDIS, POSTGRES = ("valkey", "redis"), ("postgres",)
+
+
+def pytest_report_header() -> str:
+    """Which PostgreSQL the tests run on."""
+    return f"PostgreSQL: {postgres_server.shown()}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

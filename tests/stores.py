@@ -18,8 +18,8 @@ STORES: list[Any] = ["sqlite", *(kind for kind in ("valkey", "redis7") if binary
 PROCESS_STORES: list[Any] = [*STORES, *(kind for kind in ("redis6",) if binary(kind))]
 """For tests of real processes: also the oldest server."""
 if postgres_server.available():
-    STORES.append(pytest.param("postgres", marks=pytest.mark.slow))
-    PROCESS_STORES.append(STORES[-1])
+    STORES.append("postgres")
+    PROCESS_STORES.append("postgres")
 
 
 @contextmanager

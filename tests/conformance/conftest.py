@@ -11,10 +11,8 @@ from headgate.engine.contract import Engine, Settings
 from tests.servers import SERVERS, Server
 from tests.world import World
 
-SLOW = {"postgres": [pytest.mark.slow]}
 
-
-@pytest.fixture(params=[pytest.param(name, marks=SLOW.get(name, [])) for name in sorted(SERVERS)])
+@pytest.fixture(params=sorted(SERVERS))
 def engine_name(request: pytest.FixtureRequest) -> str:
     """Which engine."""
     return request.param

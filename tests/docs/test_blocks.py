@@ -11,7 +11,11 @@ from tests.docs.pages import PAGES, Block, blocks, name_of
 from tests.docs.running import check_output, run_page, with_output
 from tests.docs.shell import check_headgate, commands, make_targets
 
-WITH_PYTHON = [page for page in PAGES if list(with_output(list(blocks(page))))]
+WITH_SERVER = ["docs/guides/postgresql.md"]
+"""Run by the tests of its engine."""
+WITH_PYTHON = [
+    page for page in PAGES if list(with_output(list(blocks(page)))) and name_of(page) not in WITH_SERVER
+]
 WITH_SHELL = [page for page in PAGES if any(block.language == "sh" for block in blocks(page))]
 MOST_NOT_RUN = 6
 

@@ -12,6 +12,7 @@ from headgate.engine.postgres import PostgresEngine
 from tests import postgres_server
 from tests.postgres_server import PostgresProcess
 
+AVAILABLE = postgres_server.available()
 OpenEngine = Callable[[], Awaitable[PostgresEngine]]
 
 
@@ -19,9 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in Path(item.fspath).parents:
-            item.add_marker(pytest.mark.slow)
-            if not postgres_server.available():
-                item.add_marker(pytest.mark.skip(reason="no PostgreSQL here"))
+            item.add_marker(pytest.mark.skipif(not AVAILABLE, reason="no PostgreSQL here"))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -12,6 +11,7 @@ from headgate.engine.contract import Limit, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
+from tests.postgres.statistics import flush
 from tests.postgres_server import PostgresProcess
 
 WAITING = 100_000
@@ -38,7 +38,7 @@ class Meter:
         return scans - before[0], read - before[1]
 
     async def _counts(self) -> tuple[int, int]:
-        await self._flush()
+        await flush(self.engine)
         ((scans, rows),) = self.process.execute(
             "SELECT sum(seq_scan) FILTER (WHERE relname IN ('jobs', 'live', 'ended', 'holders', 'keys'))::bigint, "
             "sum(seq_tup_read)::bigint FROM pg_stat_user_tables WHERE schemaname = %s",
@@ -49,16 +49,8 @@ class Meter:
         )
         return scans, rows + entries
 
-    async def _flush(self) -> None:
-        """The engine's connection tells the server what it has counted. Before 15 it does so once a second."""
-        async with self.engine.lanes.connection() as connection:
-            if connection.get_server_version().major >= 15:
-                await connection.execute("SELECT pg_stat_force_next_flush()")
-            else:
-                await asyncio.sleep(1.1)
-                await connection.execute("SELECT 1")
 
-
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_no_verb_reads_what_waits(
     engine: PostgresEngine, process: PostgresProcess, schema: str

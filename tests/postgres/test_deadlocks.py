@@ -1,6 +1,6 @@
 """All verbs against each other: the server never has to break a deadlock, and the audit finds nothing afterwards.
 
-A few seconds by default; `HEADGATE_DEADLOCK_SECONDS` for longer.
+A few seconds by default; `HEADGATE_DEADLOCK_SECONDS` for longer: `make test-postgres` takes a minute.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from headgate.clock import SECOND
 from headgate.engine.audit import audit
 from headgate.engine.contract import (
     Failed,
+    Filter,
     ImportedJob,
     Limit,
     Override,
@@ -29,13 +30,13 @@ from headgate.engine.contract import (
     Worker,
 )
 from headgate.engine.postgres import PostgresEngine
-from headgate.errors import JobExists, LeaseLost
+from headgate.errors import EngineError, JobExists, LeaseLost
 from headgate.job import NewJob, PastAttempt
 from headgate.keys import Key, canonical
 from tests.postgres.conftest import OpenEngine
 from tests.postgres_server import PostgresProcess
 
-SECONDS = float(os.environ.get("HEADGATE_DEADLOCK_SECONDS", "6"))
+SECONDS = float(os.environ.get("HEADGATE_DEADLOCK_SECONDS", "3"))
 QUEUES = ["x", "y", "z"]
 LIMITS = [
     *(Limit(name, "concurrency", number) for name, number in (("A", 1), ("B", 2), ("C", 5))),
@@ -104,8 +105,53 @@ class Storm:
                 await self.random.choice(self.verbs(engine))()
             self.calls += 1
 
+    async def tick(self, engine: PostgresEngine) -> None:
+        name = self.random.choice(["nightly", "hourly"])
+        seen = (await engine.ticks([name])).get(name)
+        await engine.tick(name, seen, (seen or 0) + 1, [self.job()])
+
+    async def within(self, engine: PostgresEngine) -> None:
+        """In a caller's transaction, which takes its time and may come to nothing."""
+        async with engine.lanes.connection() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                await engine.enqueue_within(
+                    connection, [self.job() for _ in range(self.random.randrange(1, 6))]
+                )
+                await asyncio.sleep(self.random.choice([0, 0.01, 0.05]))
+            finally:
+                await self.random.choice([transaction.commit, transaction.commit, transaction.rollback])()
+
+    async def by_sql(self, engine: PostgresEngine) -> None:
+        options = {"queue": self.random.choice(QUEUES), "unique": f"u{self.random.randrange(20)}"}
+        limits = [{"name": "A", "key": "1"}, {"name": "R"}, {"name": "B", "key": "2"}]
+        options |= {
+            "limits": self.random.sample(limits, 2),
+            "on_conflict": self.random.choice(["return", "replace"]),
+        }
+        try:
+            await engine._store.call("enqueue", "t", "{}", msgspec.json.encode(options).decode())
+        except EngineError as error:
+            if "UniqueViolation" not in str(error):  # what it would replace is running
+                raise
+
+    def looks(self, engine: PostgresEngine) -> list[Callable[[], Awaitable[object]]]:
+        id = self.random.choice(self.ids)
+        return [
+            lambda: engine.snapshot(),
+            lambda: engine.limits(),
+            lambda: engine.explain(id),
+            lambda: engine.find(Filter(queue="x")),
+            lambda: engine.count(Filter()),
+            lambda: engine.queues(),
+            lambda: engine.workers(),
+            lambda: engine.keys_in_use("F"),
+        ]
+
     def verbs(self, engine: PostgresEngine) -> list[Callable[[], Awaitable[object]]]:
         some = self.random.sample(self.ids, 8)
+        queue = self.random.choice(QUEUES)
         number = self.random.randrange(4)
         key = str(self.random.randrange(3))
         past = (PastAttempt(1, "failed", 1, 2),)
@@ -123,8 +169,18 @@ class Storm:
             lambda: engine.compute("c0:F", number),
             lambda: engine.declare([Limit("B", "concurrency", 1 + number)]),
             lambda: engine.import_jobs([ImportedJob(self.job(), past), ImportedJob(self.job())]),
-            lambda: engine.snapshot(),
-            lambda: engine.limits(),
+            lambda: engine.enqueue([self.job()], limits=[Limit("C", "concurrency", 3 + number)]),
+            lambda: engine.import_jobs(
+                [ImportedJob(self.job())], limits=[Limit("C", "concurrency", 3 + number)]
+            ),
+            *[lambda: self.within(engine)] * 2,
+            lambda: self.by_sql(engine),
+            lambda: self.tick(engine),
+            lambda: engine.pause(queue),
+            *[lambda: engine.resume(queue)] * 2,
+            lambda: engine.meet(),
+            lambda: engine.migrate(),
+            self.random.choice(self.looks(engine)),
         ]
 
 
@@ -154,6 +210,9 @@ class Names(Storm):
             lambda: engine.enqueue([job for job in self.batch() if job.unique]),
             lambda: engine.import_jobs([ImportedJob(job, past) for job in self.batch() + self.batch()]),
             lambda: engine.import_jobs([ImportedJob(job) for job in self.batch()]),
+            *[lambda: self.within(engine)] * 2,
+            lambda: self.by_sql(engine),
+            lambda: self.tick(engine),
             lambda: engine.cancel(some),
             lambda: engine.restart(some),
             lambda: engine.delete(some),

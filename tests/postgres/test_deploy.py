@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
@@ -18,8 +20,11 @@ from headgate.engine.postgres.scripts import scripts
 from headgate.job import NewJob
 from tests.postgres_server import PostgresProcess
 
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "postgresql.md").read_text("utf-8")
+GRANTS = "GRANT" + GUIDE.partition("```sql\nGRANT")[2].partition("```")[0]
 LATER = """
 ALTER TABLE headgate.jobs ADD COLUMN colour text;
+ALTER TABLE headgate.live ADD COLUMN colour text;
 ALTER TABLE headgate.holders ADD COLUMN colour text;
 ALTER TABLE headgate.keys ADD COLUMN colour text;
 CREATE INDEX jobs_colour ON headgate.jobs (colour) WHERE colour IS NOT NULL;
@@ -109,3 +114,39 @@ async def test_a_migration_waits_its_turn_and_holds_up_nobody_for_long(
         assert await migrating == (newest() - 1, newest())
         await newer.close()
     await engine.close()
+
+
+async def test_what_was_granted_and_built_upon_the_views_outlives_a_migration(
+    process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker whose user is not the owner goes on, and so does somebody's report."""
+    for statement in ("DROP OWNED BY hand CASCADE", "DROP ROLE hand"):
+        with suppress(psycopg.Error):
+            process.execute(statement)
+    process.execute("CREATE ROLE hand LOGIN")
+    owner = PostgresEngine(process.dsn, schema=store)
+    await owner.open()
+    process.execute(GRANTS.replace("headgate", store).replace("worker", "hand"))
+    process.execute("CREATE SCHEMA reports")
+    process.execute("CREATE VIEW reports.failed AS SELECT * FROM deployed.jobs_view WHERE state = 'failed'")
+    app = App(process.url(store, user="hand"))
+
+    @app.task
+    async def work(key: Annotated[int, ConcurrencyLimit(1)]) -> int:
+        return key
+
+    try:
+        async with app, app.worker(concurrency=2):
+            assert await (await work.enqueue(1)).result(timeout=10) == 1
+            with monkeypatch.context() as patch:
+                patch.setattr(migrate, "scripts", of_tomorrow)
+                assert await owner.migrate() == (newest() - 1, newest())
+            assert await (await work.enqueue(2)).result(timeout=10) == 2
+            assert (await app.audit()).ok
+        process.execute("SET ROLE hand; SELECT * FROM deployed.colours; SELECT * FROM deployed.limits_view")
+        assert process.execute("SELECT * FROM reports.failed") == []
+    finally:
+        await owner.close()
+        process.execute("DROP SCHEMA reports CASCADE")
+        process.execute("DROP OWNED BY hand CASCADE")
+        process.execute("DROP ROLE hand")

@@ -1,9 +1,11 @@
-"""What the guide promises to people with psql: its statements run, its views have the columns that it names."""
+"""What the guide promises: its programs and statements run, its views have the columns that it names."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from headgate.engine.postgres import PostgresEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.docs.pages import blocks
+from tests.docs.running import run_page
 from tests.postgres_server import PostgresProcess
 
+URL = "postgresql://ada@localhost/shop"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "postgresql.md"
 VIEWS = re.findall(r"^\| `(\w+_view)` \| .* \| (.*) \|$", GUIDE.read_text("utf-8"), re.MULTILINE)
 
@@ -58,6 +62,15 @@ async def busy(sql: Database) -> PostgresEngine:
     answer = await engine.exchange("w", [], 5, ["mail"])
     assert [attempt.job for attempt in answer.attempts] == ["j0"]
     return engine
+
+
+def test_every_python_block_of_the_guide_runs(sql: Database, tmp_path: Path) -> None:
+    found = [replace(block, text=block.text.replace(URL, sql.dsn)) for block in blocks(GUIDE)]
+    assert sum(sql.dsn in block.text for block in found) == 1
+    run_page(found, tmp_path)
+    asyncio.set_event_loop(None)
+    items = sql("SELECT item FROM orders ORDER BY id")
+    assert items == [("tea",), ("milk",)]
 
 
 async def test_every_statement_of_the_guide_runs(sql: Database) -> None:

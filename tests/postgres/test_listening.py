@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Any
 
 import pytest
@@ -42,14 +43,14 @@ class Ear:
 async def listening(engine: PostgresEngine) -> None:
     """Wait until the store knows that this engine listens."""
     async with asyncio.timeout(5):
-        while not await engine._call("wake", False, False, None) or not await _listeners(engine):  # noqa: ASYNC110
+        while not await engine._store.call("wake", False, False, None) or not await _listeners(engine):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)
 
 
 async def _listeners(engine: PostgresEngine) -> list[Any]:
     async with engine.lanes.connection() as connection:
-        return await connection.fetch(f"SELECT id, work, ended FROM {engine._name}.listeners")
+        return await connection.fetch(f"SELECT id, work, ended FROM {engine._store.name}.listeners")
 
 
 async def test_a_full_worker_is_not_notified_until_it_has_room_again(open_engine: OpenEngine) -> None:
@@ -87,6 +88,24 @@ async def test_a_lost_connection_comes_back_by_itself(
     )
     assert await ear.hears(), "who sleeps is woken once, since a call may have been missed"
     await asyncio.sleep(1)
+    ear.rung.clear()
+    await other.enqueue([NewJob("j1", "t")])
+    assert await ear.hears()
+    stop()
+
+
+async def test_a_machine_whose_clock_is_wrong_is_notified_like_the_others(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sweeps forget listeners that were not heard of, by the store's clock."""
+    engine, other = await open_engine(), await open_engine()
+    late, ear = time.time_ns() - 3600 * 10**9, Ear()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: late)
+        stop = engine.watch_work(ear.wake)
+        await listening(engine)
+    await other.sweep()
+    assert len(await _listeners(engine)) == 1
     ear.rung.clear()
     await other.enqueue([NewJob("j1", "t")])
     assert await ear.hears()

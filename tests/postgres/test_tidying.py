@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from headgate.engine.audit import audit
-from headgate.engine.contract import Succeeded, Worker
+from headgate.engine.contract import Limit, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine, tidying
 from headgate.engine.postgres.lanes import Lanes
 from headgate.job import NewJob
+from headgate.keys import Key, canonical
+from tests.postgres.statistics import flush
 from tests.postgres_server import PostgresProcess
 
 
@@ -17,16 +19,33 @@ async def test_dead_rows_are_vacuumed_when_there_are_enough_of_them(
     engine: PostgresEngine, process: PostgresProcess, schema: str, monkeypatch: pytest.MonkeyPatch, dead: int
 ) -> None:
     monkeypatch.setattr(tidying, "DEAD", dead)
+    await engine.declare([Limit("A", "concurrency", None)])
     await engine.register(Worker("w", frozenset("t")))
-    await engine.enqueue([NewJob(f"j{number}", "t") for number in range(200)])
+    uses = canonical([(Key("A"), 1)])
+    for number in range(20):
+        await engine.enqueue([NewJob(f"j{number}", "t", uses=uses)])
     answer = await engine.exchange("w", [], 200)
+    assert len(answer.attempts) == 20
     await engine.exchange("w", [Succeeded(each.job, each.number) for each in answer.attempts], 0)
     lanes = Lanes(process.dsn, "the server", {})
-    async with engine.lanes.connection() as connection:
-        await connection.execute("SELECT pg_stat_force_next_flush()")
-    vacuums = "SELECT vacuum_count FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'live'"
-    before = process.execute(vacuums, schema)[0][0]
+    await flush(engine)
+    before = vacuums(process, schema)
     await tidying.Tidy(lanes, schema).run()
     await lanes.close()
-    assert process.execute(vacuums, schema)[0][0] - before == (0 if dead else 1)
+    await flush(engine)
+    times = 0 if dead else 1
+    assert {table: count - before[table] for table, count in vacuums(process, schema).items()} == {
+        "live": times,
+        "rechecks": times,
+    }
     assert audit(await engine.snapshot()) == []
+
+
+def vacuums(process: PostgresProcess, schema: str) -> dict[str, int]:
+    return dict(
+        process.execute(
+            "SELECT relname, vacuum_count FROM pg_stat_user_tables WHERE schemaname = %s AND relname = ANY (%s)",
+            schema,
+            list(tidying.TABLES),
+        )
+    )

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
 from headgate import App, ConcurrencyLimit, ConfigError, JobExists
 from headgate.engine.audit import audit
-from headgate.engine.contract import Limit, Worker
+from headgate.engine.contract import Filter, Limit, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Use
@@ -64,6 +64,22 @@ async def by_sqlalchemy_session(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]
 
 
 @asynccontextmanager
+async def by_sqlalchemy_async_connection(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    engine = create_async_engine(dsn.replace("postgresql://", "postgresql+psycopg://"))
+    async with engine.connect() as connection:
+        yield connection, connection.commit, connection.rollback
+    await engine.dispose()
+
+
+@asynccontextmanager
+async def by_pool(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
+    async with asyncpg.create_pool(dsn, min_size=1) as pool, pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        yield connection, transaction.commit, transaction.rollback
+
+
+@asynccontextmanager
 async def by_sqlalchemy_async(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
     engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
     async with AsyncSession(engine) as session:
@@ -72,7 +88,8 @@ async def by_sqlalchemy_async(dsn: str) -> AsyncGenerator[tuple[Any, Any, Any]]:
 
 
 WAYS: list[Open] = [
-    by_asyncpg, by_psycopg_async, by_psycopg, by_sqlalchemy, by_sqlalchemy_session, by_sqlalchemy_async,
+    by_asyncpg, by_pool, by_psycopg_async, by_psycopg, by_sqlalchemy, by_sqlalchemy_session,
+    by_sqlalchemy_async_connection, by_sqlalchemy_async,
 ]  # fmt: skip
 
 
@@ -122,9 +139,20 @@ async def test_a_refused_job_leaves_the_callers_transaction_usable(
     assert await engine.states(["j0", "j3"]) == [None, JobState.READY]
 
 
-async def test_an_unknown_kind_of_connection_is_refused(engine: PostgresEngine) -> None:
-    with pytest.raises(ConfigError, match=r"builtins\.str is not known"):
-        await engine.enqueue_within("connection", JOBS)
+async def test_what_has_no_transaction_of_the_callers_is_refused(
+    engine: PostgresEngine, process: PostgresProcess
+) -> None:
+    """What a pool or an engine runs would be stored whatever becomes of the caller's changes."""
+    alchemy = sqlalchemy.create_engine(process.dsn.replace("postgresql://", "postgresql+psycopg://"))
+    async with asyncpg.create_pool(process.dsn, min_size=1) as pool:
+        with psycopg.connect(process.dsn) as connection:
+            for wrong, name in (
+                ("connection", r"builtins\.str"), (pool, r"asyncpg\.pool\.Pool"), (alchemy, "Engine"),
+                (sessionmaker(alchemy), "sessionmaker"), (connection.cursor(), r"psycopg\.Cursor"),
+            ):  # fmt: skip
+                with pytest.raises(ConfigError, match=f"connection=.*{name} cannot be enqueued on"):
+                    await engine.enqueue_within(wrong, JOBS)
+    assert await engine.states(["j1", "j2"]) == [None, None]
 
 
 async def test_an_open_transaction_blocks_nobody(open_engine: OpenEngine, process: PostgresProcess) -> None:
@@ -148,11 +176,37 @@ async def test_an_open_transaction_blocks_nobody(open_engine: OpenEngine, proces
     assert await engine.states(["old"]) == [JobState.CANCELLED]
 
 
+NULLS = '{"delay": null, "unique": null, "metadata": null, "limits": null, "at": null, "priority": null}'
+WRONG = [
+    ('{"limits": [{"name": "nobody"}]}', '"nobody" is not declared'),
+    ('{"limits": [{"name": "customer", "units": 2}]}', "units are for rates"),
+    ('{"limits": [{"name": "api", "units": 0}]}', "a limit is written as"),
+    ('{"limits": [{"name": "api", "colour": 1}]}', "a limit is written as"),
+    ('{"limits": ["api"]}', "a limit is written as"),
+    ('{"limits": {"name": "api"}}', "limits must be a list"),
+    ('{"colour": 1}', "unknown options: colour"),
+    ('["queue"]', "the options must be a JSON object"),
+    ('{"priority": 100}', "priority must be a whole number from 0 to 99, not 100"),
+    ('{"priority": 1.5}', "priority must be a whole number"),
+    ('{"delay": -1}', "delay must be a number of seconds from 0"),
+    ('{"delay": "soon"}', "delay must be a number"),
+    ('{"delay": 1, "at": "2030-01-01"}', "exclude each other"),
+    ('{"at": "soon"}', "invalid input syntax for type timestamp"),
+    ('{"timeout": 0}', "timeout must be a number of seconds"),
+    ('{"attempts": 0}', "attempts must be a whole number from 1"),
+    ('{"unique": 5}', "unique must be a text of 1 to 256 bytes, not 5"),
+    ('{"id": ""}', "id must be a text"),
+    ('{"queue": "headgate"}', "reserved"),
+    ('{"on_conflict": "ignore"}', "on_conflict must be return, raise or replace"),
+    ('{"metadata": [1]}', "metadata must be a JSON object"),
+]
+
+
 async def test_any_client_can_enqueue_by_a_plain_function(
     engine: PostgresEngine, process: PostgresProcess, schema: str
 ) -> None:
     await engine.declare([Limit("customer", "concurrency", 1), Limit("api", "rate", 5, 10**6)])
-    name = '"' + schema.replace('"', '""') + '"'
+    name = '"' + schema.replace('"', '""').replace("%", "%%") + '"'
     options = (
         '{"queue": "mail", "priority": 5, "delay": 0, "unique": "u", "attempts": 7, "metadata": {"a": 1},'
         ' "limits": [{"name": "api", "units": 2}, {"name": "customer", "key": "42"}]}'
@@ -164,14 +218,20 @@ async def test_any_client_can_enqueue_by_a_plain_function(
     assert job.uses == (Use("c0:customer=42"), Use("r0:api", 2))
     assert job.retry.attempts == 7
     assert process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", '{"unique": "u"}') == [(id,)]
-    for wrong, says in (
-        ('{"limits": [{"name": "nobody"}]}', "not declared"),
-        ('{"colour": 1}', "unknown options: colour"),
-        ('{"priority": 100}', "not between"),
-        (f'{{"id": "{id}"}}', "exists already"),
-    ):
+    assert process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", NULLS) != [(id,)]
+    assert await engine.count(Filter()) == 2
+    for wrong, says in (*WRONG, (f'{{"id": "{id}"}}', "exists already")):
         with pytest.raises(psycopg.Error, match=says):
             process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", wrong)
+    for task, args, says in (
+        ("", "{}", "task must be a text"), (None, "{}", "task must be a text"), ("send", "[1]", "JSON object"),
+        ("send", None, "the arguments must be a JSON object .* not NULL"),
+    ):  # fmt: skip
+        with pytest.raises(psycopg.Error, match=says):
+            process.execute(f"SELECT {name}.enqueue(%s, %s)", task, args)
+    assert await engine.count(Filter()) == 2
+    await engine.sweep()
+    assert audit(await engine.snapshot()) == []
 
 
 async def test_an_app_enqueues_inside_a_transaction(process: PostgresProcess, schema: str) -> None:

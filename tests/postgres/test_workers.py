@@ -14,7 +14,7 @@ from functools import partial
 import psycopg
 import pytest
 
-from headgate import App, EngineUnavailable, Retry, Task
+from headgate import App, EngineUnavailable, Retry, Task, current_job
 from tests.at_work import PATIENCE, until
 from tests.at_work import at_work as at_work_with
 from tests.postgres_server import PostgresProcess, Standby, as_nobody
@@ -63,6 +63,39 @@ async def test_a_restart_of_the_server_is_one_line(
             assert results == [number + 1 for number in range(10)]
     assert said(caplog, "the engine cannot be reached") == 1
     assert said(caplog, "the engine can be reached again") == 1
+
+
+@pytest.mark.parametrize("outlasted", [False, True], ids=["shorter", "longer"])
+async def test_what_runs_goes_on_as_long_as_the_lease_lasts(own: PostgresProcess, outlasted: bool) -> None:
+    """A server that is back in time hears of the outcome; one that is not finds the job given up and runs it again."""
+    app = App(own.url())
+    began, finish = asyncio.Event(), asyncio.Event()
+    ends: list[tuple[int, str]] = []
+
+    @app.task(retry=Retry(attempts=2, delay=0.1))
+    async def hold() -> int:
+        began.set()
+        try:
+            await finish.wait()
+        except asyncio.CancelledError:
+            ends.append((current_job().attempt, "cancelled"))
+            raise
+        ends.append((current_job().attempt, "done"))
+        return current_job().attempt
+
+    async with app:
+        async with app.worker(concurrency=1, lease=1 if outlasted else 30):
+            handle = await hold.enqueue()
+            await asyncio.wait_for(began.wait(), PATIENCE)
+            await asyncio.to_thread(own.halt)
+            if outlasted:
+                await until(lambda: ends == [(1, "cancelled")])
+            finish.set()
+            await until(lambda: bool(ends))
+            await asyncio.to_thread(own.start)
+            assert await handle.result(timeout=PATIENCE) == (2 if outlasted else 1)
+        assert (await app.audit()).ok
+    assert ends[-1] == (2 if outlasted else 1, "done")
 
 
 async def test_too_many_connections_are_waited_out(

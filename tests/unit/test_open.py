@@ -60,4 +60,5 @@ def test_memory_stores_are_private_unless_they_are_named():
 def test_a_password_is_not_shown():
     assert "secret" not in shown_url("postgresql://user:secret@host/db")
     assert "secret" not in shown_url("postgresql://host/db?user=me&password=secret&schema=x")
+    assert shown_url("postgresql:///db?password=secret&schema=x") == "postgresql:///db?password=…&schema=x"
     assert shown_url("sqlite:///jobs.db") == "sqlite:///jobs.db"

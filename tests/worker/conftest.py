@@ -1,4 +1,4 @@
-"""Worker tests run on the memory engine, and in the slow part on PostgreSQL: the worker knows the contract only."""
+"""Worker tests run on the memory engine and on PostgreSQL: the worker knows the contract only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from headgate.engine.contract import Engine, Settings
 from tests.servers import SERVERS
 from tests.worker.stand_in import FailingEngine
 
-STORES = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgres",) if name in SERVERS]
+STORES = [name for name in ("memory", "postgres") if name in SERVERS]
 
 
-@pytest.fixture(params=["memory", *STORES])
+@pytest.fixture(params=STORES)
 async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Engine]:
     """An open, empty engine; audited at the end."""
     server = SERVERS[request.param](tmp_path, Settings())

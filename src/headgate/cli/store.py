@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -46,7 +47,29 @@ def _must_exist(url: str) -> None:
 
         path = os.path.abspath(sqlite_path(parts, url))
         if not os.path.isfile(path) or os.path.getsize(path) == 0:
-            raise EngineUnavailable(
-                f"no Headgate store at {path}; name another with --url or HEADGATE_URL, "
-                "or create this one with `headgate migrate`"
-            )
+            raise _missing(path)
+    if parts.scheme.startswith("postgres"):
+        from headgate.engine.open import shown_url
+
+        if asyncio.run(_version(url)) == 0:
+            raise _missing(shown_url(url))
+
+
+async def _version(url: str) -> int | None:
+    from headgate.engine.contract import Settings, Versioned
+    from headgate.engine.open import make_engine
+
+    engine = make_engine(url, Settings())
+    if not isinstance(engine, Versioned):
+        return None
+    try:
+        return await engine.version()
+    finally:
+        await engine.close()
+
+
+def _missing(where: str) -> EngineUnavailable:
+    return EngineUnavailable(
+        f"no Headgate store at {where}; name another with --url or HEADGATE_URL, "
+        "or create this one with `headgate migrate`"
+    )

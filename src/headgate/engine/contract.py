@@ -554,3 +554,16 @@ class EnqueuesWithin(Protocol):
     async def enqueue_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """As `enqueue`, on the caller's connection: invisible until its commit, gone with its rollback."""
         ...
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """An engine that can tell whether there is a store without founding one."""
+
+    async def version(self) -> int:
+        """The version of the store; 0 if there is none yet."""
+        ...
+
+    async def close(self) -> None:
+        """As every engine."""
+        ...

@@ -64,6 +64,8 @@ def _split(url: str) -> SplitResult:
         raise ConfigError(f"{shown_url(url)!r} is not a URL; it begins with {known}://")
     if not separator:
         raise ConfigError(f"{shown_url(url)!r} is not a URL; a file is written as sqlite:///{url}")
+    if scheme.partition("+")[0] in ("postgresql", "postgres") and "+" in scheme:
+        raise ConfigError(f"{shown_url(url)!r}: the driver is Headgate's choice; write postgresql://…")
     if scheme not in SCHEMES:
         raise ConfigError(
             f"{shown_url(url)!r}: unknown scheme {scheme!r}; "
@@ -141,6 +143,7 @@ def _options(parts: SplitResult, url: str, known: Sequence[str]) -> dict[str, st
 
 def shown_url(url: str) -> str:
     """The URL without what may be a password."""
+    url = re.sub(r"(?<=password=)[^&#]*", "…", url)
     head, at, tail = url.rpartition("@")
     shown = f"{head.partition('://')[0]}://…@{tail}" if at else url
     return _PASSWORD.sub(r"\1…", shown)

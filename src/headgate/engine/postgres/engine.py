@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,6 +33,7 @@ from headgate.engine.postgres import rows
 from headgate.engine.postgres.enqueueing import (
     enqueue_call,
     enqueue_result,
+    enqueue_values,
     one_call,
     one_result,
     one_values,
@@ -42,9 +42,8 @@ from headgate.engine.postgres.importing import Import, keep
 from headgate.engine.postgres.lanes import Connection, Lanes
 from headgate.engine.postgres.migrate import check_server, migrate, newest, version
 from headgate.engine.postgres.reading import Reader
-from headgate.engine.postgres.scripts import check_schema, quoted
-from headgate.engine.postgres.tidying import Tidy
-from headgate.engine.postgres.waking import Watchers
+from headgate.engine.postgres.scripts import check_schema
+from headgate.engine.postgres.store import Store
 from headgate.engine.postgres.wire import got_all, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
 from headgate.errors import ConfigError, LeaseLost
@@ -64,90 +63,62 @@ class PostgresEngine(Engine):
         clock: Callable[[], int] | None = None,
         prepared: bool = True,
     ) -> None:
-        self.dsn = dsn
         self.where = where
         self.schema = check_schema(schema)
         self.settings = settings or Settings()
         self._clock = clock
-        self._options: dict[str, Any] = {} if prepared else {"statement_cache_size": 0}
-        self._name = quoted(schema)
+        self._address = dsn, where, schema, {} if prepared else {"statement_cache_size": 0}
         self._keep = keep(self.settings)
-        self._enqueue_one = one_call(schema)
-        self._process = 0
-        self._begin()
+        self._enqueue_one, self._enqueue_many = one_call(schema), enqueue_call(schema)
+        self._opened = Store(*self._address)
 
-    def _begin(self) -> None:
-        """Connections and threads do not survive a fork: the child makes its own."""
-        self._process = os.getpid()
-        self._lanes = Lanes(self.dsn, self.where, self._options)
-        self._watchers = Watchers(self._lanes, self.schema)
-        self._tidy = Tidy(self._lanes, self.schema)
-        self._looking: asyncio.Task[None] | None = None
-        self._look_once_more = False
+    @property
+    def _store(self) -> Store:
+        """What this process uses; a forked child makes its own."""
+        if self._opened.process != os.getpid():
+            self._opened = Store(*self._address)
+        return self._opened
 
     @property
     def lanes(self) -> Lanes:
         """The connections of this process."""
-        if self._process != os.getpid():
-            self._begin()
-        return self._lanes
+        return self._store.lanes
+
+    @property
+    def _me(self) -> str:
+        """Who need not be told what this process does: its own listener."""
+        return self._store.watchers.id
 
     def _now(self, now: int | None) -> int | None:
         return now if now is not None or self._clock is None else self._clock()
-
-    async def _call(self, function: str, *values: Any) -> Any:
-        """One row of one function."""
-        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
-        async with self.lanes.connection() as connection:
-            return await connection.fetchrow(f"SELECT * FROM {self._name}.{function}({places})", *values)
-
-    async def _rows(self, function: str, *values: Any) -> list[Any]:
-        """All rows of one function."""
-        places = ", ".join(f"${number}" for number in range(1, len(values) + 1))
-        async with self.lanes.connection() as connection:
-            return await connection.fetch(f"SELECT * FROM {self._name}.{function}({places})", *values)
-
-    def _signal(self, *, work: bool = False, ended: bool = False, again: bool = False) -> None:
-        """Wake this process's sleepers, and look after others that were busy when the step looked."""
-        if work or ended:
-            self._watchers.signal(work=work, ended=ended)
-        if again:
-            self._look_once_more = True
-            if self._looking is None or self._looking.done():
-                self._looking = asyncio.get_running_loop().create_task(self._look_again())
-
-    async def _look_again(self) -> None:
-        """After a commit: a process that was busy then may have gone to sleep since, without having seen the commit."""
-        while self._look_once_more:
-            self._look_once_more = False
-            await self._call("wake", True, False, self._watchers.id)
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> None:
         async with self.lanes.connection() as connection:
-            check_server(connection, self.where)
+            await check_server(connection, self.where)
             if await version(connection, self.schema, self.where) < newest():
                 await migrate(connection, self.schema, self.where)
 
     async def close(self) -> None:
-        if self._process != os.getpid():
-            return
-        if self._looking is not None and not self._looking.done():
-            self._looking.cancel()
-        self._tidy.stop()
-        await asyncio.to_thread(self._watchers.stop)
-        await self._lanes.close()
-        self._begin()
+        if self._opened.process == os.getpid():
+            await self._opened.close()
+            self._opened = Store(*self._address)
 
     async def migrate(self) -> tuple[int, int]:
         async with self.lanes.connection() as connection:
             return await migrate(connection, self.schema, self.where)
 
+    async def version(self) -> int:
+        """The version of the schema; 0 if there is no store in it yet."""
+        async with self.lanes.connection() as connection:
+            await check_server(connection, self.where)
+            return await version(connection, self.schema, self.where)
+
     async def clock(self) -> int:
         if self._clock is not None:
             return self._clock()
-        return (await self._call("_now", None))[0]
+        return (await self._store.call("_now", None))[0]
 
     # ── jobs come ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,21 +131,16 @@ class PostgresEngine(Engine):
     async def _enqueue(
         self, connection: Connection, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
     ) -> list[Enqueued]:
-        if (
-            len(jobs) == 1
-            and not limits
-            and (values := one_values(jobs[0], self._now(now), self._watchers.id))
-        ):
+        at = self._now(now)
+        if not limits and (values := one_values(jobs, at, self._me, notify=None)) is not None:
             row = await connection.fetchrow(self._enqueue_one, *values)
-            if (enqueued := one_result(jobs[0], row)) is not None:
-                self._signal(work=True, again=row["again"])
-                return [enqueued]
-        statement, values = enqueue_call(
-            self.schema, jobs, limits, self.settings, self._now(now), self._watchers.id, notify=None
-        )
-        row = await connection.fetchrow(statement, *values)
+            enqueued = [one_result(jobs[0], row)]
+            self._store.signal(work=True, again=row["again"])
+            return enqueued
+        values = enqueue_values(jobs, limits, self.settings, at, self._me, notify=None)
+        row = await connection.fetchrow(self._enqueue_many, *values)
         enqueued = enqueue_result(jobs, row)
-        self._signal(work=True, ended=row["ended"], again=row["again"])
+        self._store.signal(work=True, ended=row["ended"], again=row["again"])
         return enqueued
 
     async def enqueue_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
@@ -188,16 +154,18 @@ class PostgresEngine(Engine):
             at = self._now(now)
             if at is None:
                 at = await self.clock()
-            work = Import(connection, self.schema, self.settings, self._watchers.id, at)
+            work = Import(connection, self.schema, self.settings, self._me, at)
             results = await work.run(records, limits)
-        self._signal(work=True, ended=True)
+        self._store.signal(work=True, ended=True)
         return results
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
     ) -> bool:
         async with self.lanes.connection() as connection, connection.transaction():
-            moved = await connection.fetchval(f"SELECT {self._name}.tick($1, $2, $3)", put(name), seen, at)
+            moved = await connection.fetchval(
+                f"SELECT {self._store.name}.tick($1, $2, $3)", put(name), seen, at
+            )
             if moved and jobs:
                 ids = [job.id for job in jobs]
                 there = dict(zip(ids, await Reader(connection, self.schema).states(ids), strict=True))
@@ -207,43 +175,43 @@ class PostgresEngine(Engine):
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
         async with self.lanes.connection() as connection:
             found = await connection.fetch(
-                f"SELECT task, at FROM {self._name}.ticks WHERE task = ANY ($1)", put_all(names)
+                f"SELECT task, at FROM {self._store.name}.ticks WHERE task = ANY ($1)", put_all(names)
             )
         stored: dict[str, int] = dict(found)
         return {name: stored[put(name)] for name in names if put(name) in stored}
 
     async def meet(self, *, now: int | None = None) -> dict[str, JobState]:
         """Newcomers that no claim has met yet arrive now; every sweep does the same. Returns the state each got."""
-        row = await self._call("meet", self._now(now), self.settings.reservation_ttl)
+        row = await self._store.call("meet", self._now(now), self.settings.reservation_ttl)
         return dict(zip(got_all(row["ids"]), map(JobState, row["states"] or ()), strict=True))
 
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         queues = None if worker.queues is None else put_all(worker.queues)
-        row = await self._call(
+        row = await self._store.call(
             "register", put(worker.id), put_all(sorted(worker.tasks)), queues, worker.lease, put(worker.host),
             worker.pid, worker.concurrency, self._now(now), self.settings.reservation_ttl, self._keep,
-            self._watchers.id,
+            self._me,
         )  # fmt: skip
         return row[0]
 
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
-        row = await self._call("heartbeat", put(worker), self._now(now))
+        row = await self._store.call("heartbeat", put(worker), self._now(now))
         if row["beat_at"] is None:
             raise _lapsed(worker)
         return Beat(tuple(got_all(row["cancelling"])), row["beat_at"])
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
-        row = await self._call(
+        row = await self._store.call(
             "retire",
             put(worker),
             self._now(now),
             self.settings.reservation_ttl,
             self._keep,
-            self._watchers.id,
+            self._me,
         )
-        self._signal(work=row[0], ended=row[0])
+        self._store.signal(work=row[0], ended=row[0])
 
     async def exchange(
         self,
@@ -255,15 +223,15 @@ class PostgresEngine(Engine):
         now: int | None = None,
     ) -> Exchanged:
         said = rows.Reports(reports)
-        *started, row = await self._rows(
+        *started, row = await self._store.rows(
             "exchange", put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
-            self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._watchers.id,
-            self._watchers.sole,
+            self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._me,
+            self._store.watchers.sole,
         )  # fmt: skip
         if not row["leased"]:
             raise _lapsed(worker)
         if row["wake"] or row["ended"] or row["again"]:
-            self._signal(work=row["wake"], ended=row["ended"], again=row["again"])
+            self._store.signal(work=row["wake"], ended=row["ended"], again=row["again"])
         return Exchanged(
             attempts=rows.attempts(started, row["at"]),
             refused=said.refused(row["refused"]),
@@ -275,11 +243,11 @@ class PostgresEngine(Engine):
         )
 
     async def sweep(self, *, now: int | None = None) -> Swept:
-        row = await self._call(
-            "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._watchers.id
+        row = await self._store.call(
+            "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._me
         )
-        self._signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
-        self._tidy.begin()
+        self._store.signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
+        self._store.tidy.begin()
         offered, more = await self._look(now) if row["look"] else (0, False)
         return Swept(
             row["due"], row["lost"], row["offered"] + offered, row["expired"], row["more"] or more,
@@ -288,8 +256,8 @@ class PostgresEngine(Engine):
 
     async def _look(self, now: int | None) -> tuple[int, bool]:
         """Offer the room of keys that nobody has looked at since somebody came there."""
-        row = await self._call("look", self._now(now), self.settings.reservation_ttl, self._watchers.id)
-        self._signal(work=row["offered"] > 0, again=row["again"])
+        row = await self._store.call("look", self._now(now), self.settings.reservation_ttl, self._me)
+        self._store.signal(work=row["offered"] > 0, again=row["again"])
         return row["offered"], row["more"]
 
     # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
@@ -307,16 +275,16 @@ class PostgresEngine(Engine):
         return await self._steer("delete", ids, now)
 
     async def _steer(self, verb: str, ids: Sequence[str], now: int | None) -> list[Verdict]:
-        row = await self._call(
+        row = await self._store.call(
             "steer",
             verb,
             put_all(ids),
             self._now(now),
             self.settings.reservation_ttl,
             self._keep,
-            self._watchers.id,
+            self._me,
         )
-        self._signal(work=row["wake"], ended=row["ended"], again=row["again"])
+        self._store.signal(work=row["wake"], ended=row["ended"], again=row["again"])
         return [
             Verdict(id, done, None if state is None else JobState(state))
             for id, done, state in zip(ids, row["done"], row["states"], strict=True)
@@ -325,28 +293,31 @@ class PostgresEngine(Engine):
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
         async with self.lanes.connection() as connection:
             done = await connection.execute(
-                f"INSERT INTO {self._name}.paused (queue) VALUES ($1) ON CONFLICT DO NOTHING", put(queue)
+                f"INSERT INTO {self._store.name}.paused (queue) VALUES ($1) ON CONFLICT DO NOTHING",
+                put(queue),
             )
         return done.endswith(" 1")
 
     async def resume(self, queue: str, *, now: int | None = None) -> bool:
         async with self.lanes.connection() as connection:
-            done = await connection.execute(f"DELETE FROM {self._name}.paused WHERE queue = $1", put(queue))
-        self._signal(work=True, again=True)
+            done = await connection.execute(
+                f"DELETE FROM {self._store.name}.paused WHERE queue = $1", put(queue)
+            )
+        self._store.signal(work=True, again=True)
         return done.endswith(" 1")
 
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
         if limits:
-            row = await self._call(
+            row = await self._store.call(
                 "declare",
                 rows.declared(limits),
                 self._now(now),
                 self.settings.reservation_ttl,
-                self._watchers.id,
+                self._me,
             )
-            self._signal(work=row[0], again=row[0])
+            self._store.signal(work=row[0], again=row[0])
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         if not await self._override(override, False, now):
@@ -360,73 +331,68 @@ class PostgresEngine(Engine):
         return await self._override(Override(name, None, value, tenant), True, now)
 
     async def _override(self, o: Override, clear: bool, now: int | None) -> bool:
-        row = await self._call(
+        row = await self._store.call(
             "override", put(o.name), put_if(o.value), put_if(o.tenant), o.max, put(o.by), o.at, put(o.why),
-            o.until, clear, self._now(now), self.settings.reservation_ttl, self._watchers.id,
+            o.until, clear, self._now(now), self.settings.reservation_ttl, self._me,
         )  # fmt: skip
-        self._signal(work=bool(row["offered"]), again=bool(row["offered"]))
+        self._store.signal(work=bool(row["offered"]), again=bool(row["offered"]))
         return row["there"]
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
-        row = await self._call(
-            "compute", put_key(key), max, self._now(now), self.settings.reservation_ttl, self._watchers.id
+        row = await self._store.call(
+            "compute", put_key(key), max, self._now(now), self.settings.reservation_ttl, self._me
         )
-        self._signal(work=row[0], again=row[0])
+        self._store.signal(work=row[0], again=row[0])
 
     async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).keys_in_use(name)
+        async with self._store.reader() as reader:
+            return await reader.keys_in_use(name)
 
     async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).limits(name)
+        async with self._store.reader() as reader:
+            return await reader.limits(name)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).get(ids)
+        async with self._store.reader() as reader:
+            return await reader.get(ids)
 
     async def states(self, ids: Sequence[str]) -> list[JobState | None]:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).states(ids)
+        async with self._store.reader() as reader:
+            return await reader.states(ids)
 
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).find(filter, limit, after)
+        async with self._store.reader() as reader:
+            return await reader.find(filter, limit, after)
 
     async def count(self, filter: Filter) -> int:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).count(filter)
+        async with self._store.reader() as reader:
+            return await reader.count(filter)
 
     async def queues(self) -> list[QueueStatus]:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).queues()
+        async with self._store.reader() as reader:
+            return await reader.queues()
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).workers()
+        async with self._store.reader() as reader:
+            return await reader.workers()
 
     async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).explain(id, self._now(now))
+        async with self._store.reader() as reader:
+            return await reader.explain(id, self._now(now))
 
     async def snapshot(self, *, now: int | None = None) -> Snapshot:
-        async with self.lanes.connection() as connection:
-            return await Reader(connection, self.schema).snapshot(self._now(now))
+        async with self._store.reader() as reader:
+            return await reader.snapshot(self._now(now))
 
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self._here().on_work(wake, queues)
+        return self._store.watchers.on_work(wake, queues)
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
-        return self._here().on_ended(wake)
-
-    def _here(self) -> Watchers:
-        if self._process != os.getpid():
-            self._begin()
-        return self._watchers
+        return self._store.watchers.on_ended(wake)
 
 
 def _lapsed(worker: str) -> LeaseLost:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from headgate.engine.contract import Enqueued, Limit, Settings
 from headgate.engine.postgres import rows
@@ -21,56 +21,74 @@ TYPES = (
     "bigint", "bigint", "bigint[]", "text", "boolean",
 )  # fmt: skip
 """Of the parameters of `_enqueue`: drivers that send texts need them."""
+TYPES_OF_ONE = (
+    "text", "text", "text", "text", "text", "smallint", "bigint", "bigint", "text", "bigint", "text", "bigint",
+    "text", "bigint", "text", "bigint", "text", "boolean",
+)  # fmt: skip
+"""Of those of `_enqueue_one`."""
 
 
-def enqueue_call(
-    schema: str,
+class Dialect(NamedTuple):
+    """How a driver writes placeholders, and hides what must not look like one."""
+
+    placeholder: str = "${}"
+    escape: Callable[[str], str] = str
+
+    def call(self, schema: str, function: str, types: Sequence[str]) -> str:
+        """The statement that calls a function."""
+        places = ", ".join(
+            f"CAST({self.placeholder.format(number)} AS {kind})" for number, kind in enumerate(types, 1)
+        )
+        return f"SELECT * FROM {self.escape(quoted(schema))}.{function}({places})"
+
+
+OURS = Dialect()
+
+
+def enqueue_call(schema: str, dialect: Dialect = OURS) -> str:
+    """The statement that stores jobs."""
+    return dialect.call(schema, "_enqueue", TYPES)
+
+
+def enqueue_values(
     jobs: Sequence[NewJob],
     limits: Sequence[Limit],
     settings: Settings,
     now: int | None,
     by: str | None,
-    *,
     notify: bool | None,
-    placeholder: str = "${}",
-) -> tuple[str, tuple[Any, ...]]:
-    """The statement and its parameters. `notify` True calls sleepers when the caller's transaction commits."""
-    places = ", ".join(f"CAST({placeholder.format(n)} AS {kind})" for n, kind in enumerate(TYPES, 1))
-    values = (
+) -> tuple[Any, ...]:
+    """Its parameters. `notify` True calls sleepers when the caller's transaction commits."""
+    return (
         *rows.enqueued(jobs), rows.declared(limits), now, settings.reservation_ttl, keep(settings), by, notify,
     )  # fmt: skip
-    return f"SELECT * FROM {quoted(schema)}._enqueue({places})", values
 
 
-def one_call(schema: str) -> str:
+def one_call(schema: str, dialect: Dialect = OURS) -> str:
     """The statement that stores one simple job."""
-    places = ", ".join(f"${number}" for number in range(1, 17))
-    return f"SELECT * FROM {quoted(schema)}._enqueue_one({places})"
+    return dialect.call(schema, "_enqueue_one", TYPES_OF_ONE)
 
 
-def one_values(job: NewJob, now: int | None, by: str | None) -> tuple[Any, ...] | None:
-    """Its parameters; None for a job that needs more than one slot of one key."""
-    key = name = None
-    if job.unique is not None or len(job.uses) > 1:
+def one_values(
+    jobs: Sequence[NewJob], now: int | None, by: str | None, notify: bool | None
+) -> tuple[Any, ...] | None:
+    """Its parameters; None for several jobs, or one that needs more than one key."""
+    job = jobs[0] if len(jobs) == 1 else None
+    if job is None or job.unique is not None or len(job.uses) > 1:
         return None
-    if job.uses:
-        use = Key.of(job.uses[0].key)
-        if use.rate or job.uses[0].units != 1:
-            return None
-        key, name = put_key(job.uses[0].key), put(use.name)
+    use = job.uses[0] if job.uses else None
+    needs = (put_key(use.key), use.units, put(Key.of(use.key).name)) if use else (None, None, None)
     return (
         put(job.id), put(job.task), put(job.queue), put(job.args), put(job.tenant), job.priority, job.delay, job.at,
-        rows.write_retry(job.retry), job.timeout, put_if(job.metadata), job.retention, key, name, now, by,
+        rows.write_retry(job.retry), job.timeout, put_if(job.metadata), job.retention, *needs, now, by, notify,
     )  # fmt: skip
 
 
-def one_result(job: NewJob, row: Any) -> Enqueued | None:
-    """What became of it; None if it has to go the long way."""
+def one_result(job: NewJob, row: Any) -> Enqueued:
+    """What became of it, or the error that says why nothing did."""
     problem: str | None = row["problem"]
     if problem is None:
         return Enqueued(job.id, STATES[row["state"]], True)
-    if problem == "long":
-        return None
     subject = job.id if problem == "exists" else Key.of(job.uses[0].key).name
     raise _problem(problem, subject, row["detail"])
 

@@ -91,7 +91,7 @@ class Lanes:
 
     async def connect(self) -> Connection:
         """One connection that nobody else gets."""
-        with translated(self.where):
+        with translated(self.where, connecting=True):
             return await _connect(self.dsn, timeout=CONNECT_TIMEOUT, **self.options)
 
     def connection(self) -> Borrowed:

@@ -31,7 +31,7 @@ def newest() -> int:
     return len(scripts("migrations"))
 
 
-def check_server(connection: Connection, where: str) -> None:
+async def check_server(connection: Connection, where: str) -> None:
     """Refuse servers that cannot work."""
     version = connection.get_server_version()
     if version.major < OLDEST_SERVER:
@@ -41,6 +41,12 @@ def check_server(connection: Connection, where: str) -> None:
     encoding = connection.get_settings().server_encoding
     if encoding != "UTF8":
         raise ConfigError(f"{where}: the database's encoding is {encoding}; Headgate needs UTF8")
+    isolation = await connection.fetchval("SELECT current_setting('default_transaction_isolation')")
+    if isolation != "read committed":
+        raise ConfigError(
+            f"{where}: transactions are {isolation} by default; Headgate needs read committed: "
+            "ALTER ROLE … SET default_transaction_isolation = 'read committed'"
+        )
 
 
 async def version(connection: Connection, schema: str, where: str) -> int:
@@ -71,7 +77,7 @@ async def migrate(connection: Connection, schema: str, where: str) -> tuple[int,
     Workers go on meanwhile. Whoever changes a table waits for those who use it, and all others wait behind him; so a
     migration that does not get its tables at once lets go of everything and comes again.
     """
-    check_server(connection, where)
+    await check_server(connection, where)
     for _ in range(TRIES):
         try:
             return await _migrate(connection, schema, where)

@@ -11,7 +11,7 @@ from headgate.errors import ConfigError
 
 PACKAGE = "headgate.engine.postgres"
 MOST_BYTES = 63
-_SCHEMA = re.compile(r"\bheadgate\.(?=[a-z_])")
+_PLACE = re.compile(r"'headgate\.(?P<literal>\w+)'|\bheadgate\.(?=[a-z_])|\{lock\}|\{channel\}")
 
 
 def quoted(name: str) -> str:
@@ -21,10 +21,10 @@ def quoted(name: str) -> str:
 
 def check_schema(name: str) -> str:
     """PostgreSQL would cut a longer name off without a word."""
-    if not name or "\0" in name or len(name.encode()) > MOST_BYTES:
+    if not name or len(name.encode()) > MOST_BYTES:
         raise ConfigError(f"schema name {name!r}: 1 to {MOST_BYTES} bytes are needed")
-    if "$$" in name:
-        raise ConfigError(f"schema name {name!r}: two dollar signs cannot be used")
+    if "$$" in name or not name.isprintable():
+        raise ConfigError(f"schema name {name!r}: two dollar signs and control characters cannot be used")
     if name.startswith("pg_"):
         raise ConfigError(f"schema name {name!r}: names that begin with pg_ belong to PostgreSQL")
     return name
@@ -41,10 +41,20 @@ def lock_number(schema: str) -> int:
 
 
 def for_schema(text: str, schema: str) -> str:
-    """A script for a schema."""
-    text = text.replace("{lock}", str(lock_number(schema))).replace("{channel}", f"'{channel(schema)}'")
-    text = re.sub(r"'headgate\.arrivals'", lambda _: _literal(quoted(schema) + ".arrivals"), text)
-    return _SCHEMA.sub(lambda _: quoted(schema) + ".", text)
+    """A script for a schema. In one pass: the name may hold anything, also what stands for it in the scripts."""
+
+    def put(found: re.Match[str]) -> str:
+        if found["literal"]:
+            return _literal(f"{quoted(schema)}.{found['literal']}")
+        match found[0]:
+            case "{lock}":
+                return str(lock_number(schema))
+            case "{channel}":
+                return f"'{channel(schema)}'"
+            case _:
+                return quoted(schema) + "."
+
+    return _PLACE.sub(put, text)
 
 
 def _literal(text: str) -> str:

@@ -1,8 +1,9 @@
 """Vacuum in time. What left a line stays in its index until it is vacuumed, and every claim passes over it.
 
 Autovacuum comes by once a minute, in which a busy store leaves half a million dead entries. Whoever sweeps looks how
-many there are, and vacuums the one table that matters. Where the user may not, the server skips it, and autovacuum has
-to do.
+many there are, and vacuums the tables that every claim reads: the lines, and the keys to look at, whose table is read
+from end to end (0.4 ms more for each 150,000 that came and went). Where the user may not, the server skips it, and
+autovacuum has to do.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from headgate.errors import HeadgateError
 
 log = logging.getLogger("headgate.postgres")
 
+TABLES = ("live", "rechecks")
 DEAD = 20_000
 SHARE = 0.2
 """So many dead rows, and this share of the living ones, are worth a vacuum."""
@@ -29,7 +31,7 @@ class Tidy:
 
     def __init__(self, lanes: Lanes, schema: str) -> None:
         self._lanes = lanes
-        self._table = f"{quoted(schema)}.live"
+        self._tables = [f"{quoted(schema)}.{table}" for table in TABLES]
         self._task: asyncio.Task[None] | None = None
         self._next = 0.0
 
@@ -48,12 +50,13 @@ class Tidy:
         """Look, and vacuum if it is worth it."""
         try:
             async with self._lanes.connection() as connection:
-                dead, alive = await connection.fetchrow(
-                    "SELECT pg_stat_get_dead_tuples(t.id), pg_stat_get_live_tuples(t.id)"
-                    " FROM (SELECT $1::text::regclass AS id) AS t",
-                    self._table,
-                )
-                if dead > DEAD + SHARE * alive:
-                    await connection.execute(f"VACUUM (SKIP_LOCKED) {self._table}")
+                for table in self._tables:
+                    dead, alive = await connection.fetchrow(
+                        "SELECT pg_stat_get_dead_tuples(t.id), pg_stat_get_live_tuples(t.id)"
+                        " FROM (SELECT $1::text::regclass AS id) AS t",
+                        table,
+                    )
+                    if dead > DEAD + SHARE * alive:
+                        await connection.execute(f"VACUUM (SKIP_LOCKED) {table}")
         except HeadgateError as error:
-            log.debug("the table was not vacuumed: %s", error)
+            log.debug("nothing was vacuumed: %s", error)

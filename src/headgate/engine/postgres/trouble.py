@@ -10,10 +10,13 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
 
 SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
-    "28P01": (ConfigError, "the password is wrong; check the user and password in the URL"),
+    "28P01": (ConfigError, "the password is wrong or missing; check the user and password in the URL"),
     "28000": (ConfigError, "the server does not let this user in; check the user in the URL and pg_hba.conf"),
     "3D000": (ConfigError, "there is no such database; create it, or correct the name in the URL"),
-    "42501": (ConfigError, "the user lacks the rights; grant them, or run `headgate migrate` as the owner"),
+    "42501": (
+        ConfigError,
+        "the user lacks a right; let the owner run `headgate migrate` and grant what is missing",
+    ),
     "25006": (EngineUnavailable, "the server is read-only (a standby?); point the URL at the primary"),
     "57P03": (EngineUnavailable, "the server is starting up or shutting down"),
     "57P01": (EngineUnavailable, "the server ended the connection: it is being restarted"),
@@ -34,25 +37,38 @@ SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
     "42703": (SchemaMismatch, "a column is missing; run `headgate migrate`"),
 }
 
+AT_THE_DOOR: dict[str, tuple[type[HeadgateError], str]] = {
+    "42704": (ConfigError, "the URL has an option that neither Headgate nor the server knows"),
+    "22023": (ConfigError, "the URL has an option with a value that the server does not take"),
+    "42601": (ConfigError, "the URL has an option that the server cannot read"),
+}
+"""What some codes mean while a connection is made."""
+
 
 @contextmanager
-def translated(where: str) -> Generator[None]:
+def translated(where: str, *, connecting: bool = False) -> Generator[None]:
     """The driver's errors as Headgate's. `where` is the store's URL without its password."""
     try:
         yield
     except Exception as error:
-        if (known := translation(where, error)) is not None:
+        if (known := translation(where, error, connecting=connecting)) is not None:
             raise known from error
         raise
 
 
-def translation(where: str, error: BaseException) -> HeadgateError | None:
+def translation(where: str, error: BaseException, *, connecting: bool = False) -> HeadgateError | None:
     """A driver's error as Headgate's; None if it is not one."""
     match error:
         case asyncpg.PostgresError():
-            return _known(where, error)
+            return _known(where, error, SQLSTATES | AT_THE_DOOR if connecting else SQLSTATES)
+        case asyncpg.ClientConfigurationError():
+            return ConfigError(f"{where}: {error}")
         case asyncpg.InterfaceError():
             return EngineUnavailable(f"{where}: the connection was lost ({error})")
+        case asyncpg.TargetServerAttributeNotMatched():
+            return EngineUnavailable(
+                f"{where}: none of the servers that answer is what target_session_attrs asks for"
+            )
         case asyncpg.InternalClientError():  # the end of a connection, seen from inside the driver
             return EngineUnavailable(f"{where}: the connection was lost")
         case TimeoutError():
@@ -63,12 +79,14 @@ def translation(where: str, error: BaseException) -> HeadgateError | None:
             return None
 
 
-def _known(where: str, error: asyncpg.PostgresError) -> HeadgateError:
+def _known(
+    where: str, error: asyncpg.PostgresError, known: dict[str, tuple[type[HeadgateError], str]]
+) -> HeadgateError:
     code: str = getattr(error, "sqlstate", None) or ""
     if "could not extend file" in str(error):  # also beyond a quota, for which there is no code
         code = "53100"
-    if code in SQLSTATES:
-        kind, remedy = SQLSTATES[code]
+    if code in known:
+        kind, remedy = known[code]
         return kind(f"{where}: {remedy} ({error})")
     if code.startswith(("08", "53", "57", "58", "XX")):
         return EngineUnavailable(f"{where}: {error} ({code})")

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headgate.clock import SECOND, now_us
 from headgate.engine.contract import Wake
 from headgate.engine.postgres.lanes import Connection, Lanes
 from headgate.engine.postgres.scripts import channel, quoted
@@ -26,7 +25,7 @@ log = logging.getLogger("headgate.postgres")
 
 REFRESH = 20.0
 LIVES = 60
-"""Seconds until a listener that was not heard of is forgotten."""
+"""Seconds, by the store's clock, until a listener that was not heard of is forgotten."""
 POLL = 0.25
 """Seconds between wakes where notifications do not come through."""
 POLLING = 60.0
@@ -226,13 +225,14 @@ class Watchers:
         work = True if self._on_work else None
         await connection.execute(
             f"""
-            INSERT INTO {quoted(self._schema)}.listeners AS l (id, work, ended, until) VALUES ($1, $2, $3, $4)
+            INSERT INTO {quoted(self._schema)}.listeners AS l (id, work, ended, until)
+            VALUES ($1, $2, $3, {quoted(self._schema)}._now(NULL) + $4 * 1000000)
             ON CONFLICT (id) DO UPDATE SET ended = excluded.ended, until = excluded.until,
                 work = CASE WHEN excluded.work IS NULL OR l.work IS NULL OR NOT $5 THEN excluded.work ELSE l.work END
             """,
             self.id,
             work,
             bool(self._on_ended),
-            now_us() + LIVES * SECOND,
+            LIVES,
             self.sole,
         )

@@ -32,8 +32,10 @@
 -- keys in `rechecks`, too.)
 --
 -- Plans: the verbs set plan_cache_mode = force_generic_plan (planning these statements costs more than running them)
--- and forbid scans that a plan made on an empty table would be stuck with. What is called as a value is plpgsql, whose
--- plans are kept for the session; functions in FROM are SQL, so that they melt into the plan of their caller.
+-- and forbid scans that a plan made on an empty table would be stuck with. Before 18, a scan that is made all the same
+-- seems so costly that the server would compile the statement, for a tenth of a second each time: so they forbid that,
+-- too (jit = off). What is called as a value is plpgsql, whose plans are kept for the session; functions in FROM are
+-- SQL, so that they melt into the plan of their caller.
 --
 -- Names with a leading underscore are internal. They expect their callers to hold the locks.
 
@@ -84,10 +86,12 @@ END $$;
 CREATE OR REPLACE FUNCTION headgate._lock_keys(p_keys text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    INSERT INTO headgate.keys (key)
-    SELECT u.key FROM unnest(p_keys) AS u (key)
-    WHERE u.key IS NOT NULL GROUP BY u.key ORDER BY u.key COLLATE "C"
-    ON CONFLICT (key) DO UPDATE SET key = excluded.key WHERE false;
+    IF cardinality(p_keys) > 0 THEN
+        INSERT INTO headgate.keys (key)
+        SELECT u.key FROM unnest(p_keys) AS u (key)
+        WHERE u.key IS NOT NULL GROUP BY u.key ORDER BY u.key COLLATE "C"
+        ON CONFLICT (key) DO UPDATE SET key = excluded.key WHERE false;
+    END IF;
 END $$;
 
 -- Lock further keys without waiting (6); false if one of them cannot be had now.
@@ -96,6 +100,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_there integer;
     v_got   integer;
+    v_limit text := current_setting('lock_timeout');
 BEGIN
     SELECT count(*) INTO v_there FROM headgate.keys k WHERE k.key = ANY (p_keys);
     SELECT count(*) INTO v_got FROM (
@@ -109,10 +114,10 @@ BEGIN
         BEGIN
             PERFORM headgate._lock_keys(p_keys);
         EXCEPTION WHEN lock_not_available THEN
-            PERFORM set_config('lock_timeout', '0', true);
+            PERFORM set_config('lock_timeout', v_limit, true);
             RETURN false;
         END;
-        PERFORM set_config('lock_timeout', '0', true);
+        PERFORM set_config('lock_timeout', v_limit, true);
     END IF;
     RETURN true;
 END $$;

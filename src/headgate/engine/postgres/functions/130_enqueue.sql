@@ -29,6 +29,11 @@ DECLARE
     v_caps     boolean := headgate._any_caps();
     v_each     boolean := cardinality(p_use_jobs) = 0 AND cardinality(p_use_keys) > 0;
     v_changes  boolean := p_declared IS NOT NULL AND headgate._differs(p_declared);
+    v_unique   boolean := cardinality(array_remove(p_uniques, NULL)) > 0;
+    -- newcomers that need one slot of one key stand in its line at once, if nothing else is to be asked
+    v_lines    boolean := v_each AND NOT v_caps AND NOT v_changes AND NOT v_unique;
+    v_keys     text[] := CASE WHEN v_each THEN p_use_keys END;
+    v_units    bigint[] := CASE WHEN v_each THEN p_use_units END;
     v_seqs     bigint[];
     v_count    bigint;
     v_ousts    bigint[];
@@ -36,7 +41,7 @@ DECLARE
     v_there    bigint[] := '{}';
     v_touched  text[] := '{}';
     v_fresh    bigint[];
-    n          integer := cardinality(p_ids);
+    n          integer;
     -- What is the same for all.
     v_task     text     := CASE WHEN cardinality(p_tasks) = 1 THEN p_tasks[1] END;
     v_queue    text     := CASE WHEN cardinality(p_queues) = 1 THEN p_queues[1] END;
@@ -49,7 +54,6 @@ DECLARE
     v_timeout  bigint   := CASE WHEN cardinality(p_timeouts) = 1 THEN p_timeouts[1] END;
     v_metadata text     := CASE WHEN cardinality(p_metadatas) = 1 THEN p_metadatas[1] END;
     v_kept     bigint   := CASE WHEN cardinality(p_retentions) = 1 THEN p_retentions[1] END;
-    v_same     boolean  := cardinality(p_ats) = 1 AND cardinality(p_delays) = 1;
     ousted     record;
 BEGIN
     ended := false;
@@ -65,71 +69,8 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    v_seqs := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, n));
-
-    -- Without unique keys, caps, new limits and several needs: nothing but the rows.
-    IF NOT v_caps AND NOT v_changes AND cardinality(p_use_jobs) = 0 AND cardinality(array_remove(p_uniques, NULL)) = 0
-        THEN
-        WITH rows AS MATERIALIZED (
-            SELECT u.seq, u.id, coalesce(v_task, u.task) AS task, coalesce(v_queue, u.queue) AS queue,
-                   coalesce(v_tenant, u.tenant) AS tenant, coalesce(v_priority, u.priority) AS priority,
-                   coalesce(v_at, u.at, v_now + coalesce(v_delay, u.delay)) AS due, coalesce(v_args, u.args) AS args,
-                   coalesce(v_retry, u.retry) AS retry, coalesce(v_timeout, u.timeout) AS timeout,
-                   coalesce(v_metadata, u.metadata) AS metadata, coalesce(v_kept, u.retention) AS retention,
-                   CASE WHEN v_each THEN ARRAY[u.key] END AS keys, CASE WHEN v_each THEN ARRAY[u.units] END AS units
-            FROM unnest(v_seqs, p_ids, p_tasks, p_queues, p_tenants, p_priorities, p_args, p_delays, p_ats, p_retries,
-                        p_timeouts, p_metadatas, p_retentions, p_use_keys, p_use_units)
-                AS u (seq, id, task, queue, tenant, priority, args, delay, at, retry, timeout, metadata, retention, key,
-                      units)
-            ORDER BY u.id COLLATE "C"
-        ), stored AS (
-            INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
-                                       retry, timeout, metadata, retention)
-            SELECT r.seq, r.id, r.task, r.queue, r.tenant, r.priority, v_now, r.args, r.keys, r.units, r.retry,
-                   r.timeout, r.metadata, r.retention
-            FROM rows r
-            ON CONFLICT (id) DO NOTHING RETURNING 1
-        ), standing AS (
-            INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, fresh,
-                                       unseen, waiting_on, units, refusals)
-            SELECT r.seq, r.task, r.queue, r.tenant, r.priority, r.due,
-                   CASE WHEN r.due > v_now THEN 'scheduled' WHEN d.lines THEN 'waiting' ELSE 'ready' END,
-                   r.keys, r.units, v_each AND r.due <= v_now AND NOT d.lines, d.lines AND r.due <= v_now,
-                   CASE WHEN d.lines AND r.due <= v_now THEN r.keys[1] END, (d.lines AND r.due <= v_now)::integer,
-                   CASE WHEN d.lines AND r.due <= v_now THEN 0 END
-            FROM rows r CROSS JOIN LATERAL (SELECT v_each AND r.units[1] = 1 AND r.keys[1] LIKE 'c%' AS lines) AS d
-        )
-        SELECT count(*) INTO v_count FROM stored;
-        IF v_count < n THEN
-            DELETE FROM headgate.live l WHERE l.seq = ANY (v_seqs);
-            DELETE FROM headgate.jobs j WHERE j.seq = ANY (v_seqs);
-            problem := 'exists';
-            subject := coalesce(headgate._taken(p_ids), p_ids[1]);
-            RETURN;
-        END IF;
-        IF v_each THEN  -- also for keys in whose lines nobody stands now: a look that finds nothing is cheap
-            INSERT INTO headgate.rechecks (key) SELECT DISTINCT k.key FROM unnest(p_use_keys) AS k (key)
-            WHERE k.key LIKE 'c%';
-        END IF;
-        IF v_same THEN
-            states := ARRAY[CASE WHEN coalesce(v_at, v_now + v_delay) <= v_now THEN 'ready' ELSE 'scheduled' END];
-        ELSE
-            SELECT array_agg(CASE WHEN coalesce(v_at, u.at, v_now + coalesce(v_delay, u.delay)) <= v_now
-                                  THEN 'ready' ELSE 'scheduled' END ORDER BY u.n)
-            INTO states FROM unnest(p_ids, p_delays, p_ats) WITH ORDINALITY AS u (id, delay, at, n);
-        END IF;
-        IF p_notify THEN
-            PERFORM pg_notify({channel}, 'w');
-            again := false;
-        ELSE
-            again := NOT headgate.wake(true, false, p_by);
-        END IF;
-        RETURN;
-    END IF;
-
-    v_ousts := array_fill(NULL::bigint, ARRAY[n]);
-    rivals := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
-    IF cardinality(array_remove(p_uniques, NULL)) > 0 THEN
+    v_seqs := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, cardinality(p_ids)));
+    IF v_unique THEN
         PERFORM headgate._lock_uniques(p_tenants, p_uniques);
         SELECT c.rivals, c.ousts, c.problem, c.subject, c.detail INTO rivals, v_ousts, problem, subject, detail
         FROM headgate._conflicts(p_ids, v_seqs, p_tenants, p_uniques, p_conflicts) AS c;
@@ -140,105 +81,134 @@ BEGIN
                 ELSE 'scheduled' END || substr(detail, 4);
         END IF;
     END IF;
-    BEGIN
-        WITH rows AS MATERIALIZED (
-            SELECT s.seq, r.id, coalesce(v_task, r.task) AS task, coalesce(v_queue, r.queue) AS queue,
-                   coalesce(v_tenant, r.tenant) AS tenant, coalesce(v_priority, r.priority) AS priority, d.due,
-                   coalesce(v_args, r.args) AS args, u.keys, u.units, coalesce(v_retry, r.retry) AS retry,
-                   coalesce(v_timeout, r.timeout) AS timeout, r.unique_key,
-                   CASE WHEN s.ousts IS NULL AND s.seq <> ALL (v_ousted) THEN r.unique_key END AS has_key,
-                   coalesce(v_metadata, r.metadata) AS metadata, coalesce(v_kept, r.retention) AS retention
-            FROM unnest(p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries,
-                        p_timeouts, p_uniques, p_metadatas, p_retentions)
-                WITH ORDINALITY AS r (id, task, queue, args, tenant, priority, delay, at, retry, timeout, unique_key,
-                                      metadata, retention, n)
-            JOIN unnest(v_seqs, rivals, v_ousts) WITH ORDINALITY AS s (seq, rival, ousts, n) ON s.n = r.n
-            LEFT JOIN (
-                SELECT coalesce(k.job, k.n) AS job, array_agg(k.key ORDER BY k.n) AS keys,
-                       array_agg(k.units ORDER BY k.n) AS units
-                FROM unnest(p_use_jobs, p_use_keys, p_use_units) WITH ORDINALITY AS k (job, key, units, n) GROUP BY 1
-            ) AS u ON cardinality(p_use_keys) > 0 AND u.job = r.n
-            CROSS JOIN LATERAL (SELECT coalesce(v_at, r.at, v_now + coalesce(v_delay, r.delay)) AS due) AS d
-            WHERE s.rival IS NULL AND problem IS NULL
-            ORDER BY r.id COLLATE "C"
-        ), stored AS (
-            INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
-                                       retry, timeout, unique_key, metadata, retention)
-            SELECT r.seq, r.id, r.task, r.queue, r.tenant, r.priority, v_now, r.args, r.keys, r.units, r.retry,
-                   r.timeout, r.unique_key, r.metadata, r.retention
-            FROM rows r
-            ON CONFLICT (id) DO NOTHING RETURNING seq
-        ), standing AS (
-            INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, unique_key,
-                                       fresh)
-            SELECT r.seq, r.task, r.queue, r.tenant, r.priority, r.due,
-                   CASE WHEN r.due <= v_now THEN 'ready' ELSE 'scheduled' END, r.keys, r.units, r.has_key,
-                   r.due <= v_now AND (r.keys IS NOT NULL
-                       OR v_caps AND (headgate._uses(r.task, r.queue, NULL, NULL, true)).keys IS NOT NULL)
-            FROM rows r WHERE r.seq IN (SELECT s.seq FROM stored s)
-        )
-        SELECT count(*) INTO v_count FROM stored;
-        -- An id that is there already refuses the whole call, whatever its unique key would have said.
-        IF v_count < cardinality(p_ids) THEN
-            IF problem IS NOT NULL OR v_count < cardinality(array_positions(rivals, NULL))
-               OR (SELECT count(DISTINCT u.id) < count(*) FROM unnest(p_ids) AS u (id))
-               OR EXISTS (SELECT 1 FROM unnest(p_ids, rivals) AS u (id, rival) JOIN headgate.jobs j ON j.id = u.id
-                          WHERE u.rival IS NOT NULL) THEN
-                RAISE EXCEPTION SQLSTATE 'HG002';
-            END IF;
-        END IF;
-        IF v_changes THEN
-            PERFORM headgate._change_rules();
-        ELSIF cardinality(v_ousted) > 0 AND p_notify IS NOT TRUE THEN
-            PERFORM headgate._hold_rules();
-        END IF;
-        FOR ousted IN SELECT l.seq, j.id, l.state FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
-                 WHERE l.seq = ANY (v_ousts) AND l.seq <> ALL (v_seqs) ORDER BY l.seq FOR UPDATE OF l LOOP
-            IF ousted.state = 'running' THEN  -- since a moment ago
-                problem := 'rival';
-                subject := ousted.id;
-                detail := 'running ' || p_uniques[array_position(v_ousts, ousted.seq)];
-                RAISE EXCEPTION SQLSTATE 'HG002';
-            END IF;
-            v_there := v_there || ousted.seq;
-        END LOOP;
-        -- Who has ended since then is replaced by nobody.
-        v_ousts := ARRAY(SELECT CASE WHEN o.seq IS NULL OR o.seq = ANY (v_there || v_seqs) THEN o.seq ELSE -1 END
-                         FROM unnest(v_ousts) WITH ORDINALITY AS o (seq, n) ORDER BY o.n);
-    EXCEPTION WHEN SQLSTATE 'HG002' THEN
+
+    WITH rows AS MATERIALIZED (
+        SELECT r.seq, r.id, coalesce(v_task, r.task) AS task, coalesce(v_queue, r.queue) AS queue,
+               coalesce(v_tenant, r.tenant) AS tenant, coalesce(v_priority, r.priority) AS priority, d.due,
+               coalesce(v_args, r.args) AS args, coalesce(v_retry, r.retry) AS retry,
+               coalesce(v_timeout, r.timeout) AS timeout, r.unique_key,
+               CASE WHEN r.ousts IS NULL AND r.seq <> ALL (v_ousted) THEN r.unique_key END AS has_key,
+               coalesce(v_metadata, r.metadata) AS metadata, coalesce(v_kept, r.retention) AS retention,
+               CASE WHEN v_each THEN ARRAY[r.key] ELSE u.keys END AS keys,
+               CASE WHEN v_each THEN ARRAY[r.units] ELSE u.units END AS units,
+               d.due <= v_now AS is_due, v_lines AND d.due <= v_now AND r.units = 1 AND r.key LIKE 'c%' AS in_line
+        FROM unnest(v_seqs, p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries,
+                    p_timeouts, p_uniques, p_metadatas, p_retentions, rivals, v_ousts, v_keys, v_units)
+            WITH ORDINALITY AS r (seq, id, task, queue, args, tenant, priority, delay, at, retry, timeout, unique_key,
+                                  metadata, retention, rival, ousts, key, units, n)
+        LEFT JOIN (
+            SELECT k.job, array_agg(k.key ORDER BY k.n) AS keys, array_agg(k.units ORDER BY k.n) AS units
+            FROM unnest(p_use_jobs, p_use_keys, p_use_units) WITH ORDINALITY AS k (job, key, units, n)
+            WHERE NOT v_each GROUP BY k.job
+        ) AS u ON u.job = r.n
+        CROSS JOIN LATERAL (SELECT coalesce(v_at, r.at, v_now + coalesce(v_delay, r.delay)) AS due) AS d
+        WHERE r.rival IS NULL AND problem IS NULL
+        ORDER BY r.id COLLATE "C"
+    ), stored AS (
+        INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
+                                   retry, timeout, unique_key, metadata, retention)
+        SELECT r.seq, r.id, r.task, r.queue, r.tenant, r.priority, v_now, r.args, r.keys, r.units, r.retry,
+               r.timeout, r.unique_key, r.metadata, r.retention
+        FROM rows r
+        ON CONFLICT (id) DO NOTHING RETURNING 1
+    ), standing AS (
+        INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, unique_key,
+                                   fresh, unseen, waiting_on, units, refusals)
+        SELECT r.seq, r.task, r.queue, r.tenant, r.priority, r.due,
+               CASE WHEN NOT r.is_due THEN 'scheduled' WHEN r.in_line THEN 'waiting' ELSE 'ready' END, r.keys, r.units,
+               r.has_key,
+               r.is_due AND NOT r.in_line AND (r.keys IS NOT NULL
+                   OR v_caps AND (headgate._uses(r.task, r.queue, NULL, NULL, true)).keys IS NOT NULL),
+               r.in_line, CASE WHEN r.in_line THEN r.keys[1] END, r.in_line::integer, CASE WHEN r.in_line THEN 0 END
+        FROM rows r
+    )
+    SELECT count(*) INTO v_count FROM stored;
+    -- An id that is there already, or comes twice, refuses the whole call, whatever its unique key would have said.
+    IF v_count < cardinality(p_ids) AND (
+           NOT v_unique OR problem IS NOT NULL OR v_count < cardinality(array_positions(rivals, NULL))
+           OR (SELECT count(DISTINCT u.id) < count(*) FROM unnest(p_ids) AS u (id))
+           OR EXISTS (SELECT 1 FROM unnest(p_ids, rivals) AS u (id, rival) JOIN headgate.jobs j ON j.id = u.id
+                      WHERE u.rival IS NOT NULL)) THEN
+        PERFORM headgate._take_back(v_seqs);
         IF problem IS NULL OR headgate._taken(p_ids) IS NOT NULL THEN
             problem := 'exists';
             subject := coalesce(headgate._taken(p_ids), p_ids[1]);
         END IF;
         RETURN;
-    END;
+    END IF;
+    IF v_lines THEN  -- also for keys in whose lines nobody stands now: a look that finds nothing is cheap
+        INSERT INTO headgate.rechecks (key) SELECT DISTINCT k.key FROM unnest(p_use_keys) AS k (key)
+        WHERE k.key LIKE 'c%';
+    END IF;
 
+    IF v_changes THEN
+        PERFORM headgate._change_rules();
+    ELSIF cardinality(v_ousted) > 0 AND p_notify IS NOT TRUE THEN
+        PERFORM headgate._hold_rules();
+    END IF;
     IF cardinality(v_ousted) > 0 THEN
+        BEGIN
+            FOR ousted IN SELECT l.seq, j.id, l.state FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
+                     WHERE l.seq = ANY (v_ousts) AND l.seq <> ALL (v_seqs) ORDER BY l.seq FOR UPDATE OF l LOOP
+                IF ousted.state = 'running' THEN  -- since a moment ago
+                    problem := 'rival';
+                    subject := ousted.id;
+                    detail := 'running ' || p_uniques[array_position(v_ousts, ousted.seq)];
+                    RAISE EXCEPTION SQLSTATE 'HG002';  -- which lets go of the others: a caller may stay for long
+                END IF;
+                v_there := v_there || ousted.seq;
+            END LOOP;
+        EXCEPTION WHEN SQLSTATE 'HG002' THEN
+            PERFORM headgate._take_back(v_seqs);
+            RETURN;
+        END;
+        -- Who has ended since then is replaced by nobody.
+        v_ousts := ARRAY(SELECT CASE WHEN o.seq IS NULL OR o.seq = ANY (v_there || v_seqs) THEN o.seq ELSE -1 END
+                         FROM unnest(v_ousts) WITH ORDINALITY AS o (seq, n) ORDER BY o.n);
         SELECT o.touched, o.states INTO v_touched, states
         FROM headgate._oust(p_ids, v_seqs, v_ousts, rivals, p_uniques, p_declared, v_changes, v_now, p_keep,
             p_notify) AS o;
         ended := true;
-    ELSE
-        IF v_changes THEN
-            v_touched := headgate._declare(p_declared, v_now);
-            v_fresh := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_seqs) AND j.state = 'ready'
-                ORDER BY j.seq);
-            PERFORM headgate._lock_keys(v_touched || headgate._keys_of(v_fresh));
-            v_touched := headgate._arrive(v_fresh, v_now, v_touched);
-        END IF;
-        -- The state that each job got, before anybody is offered anything.
+    ELSIF v_changes THEN
+        v_touched := headgate._declare(p_declared, v_now);
+        v_fresh := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_seqs) AND j.state = 'ready'
+            ORDER BY j.seq);
+        PERFORM headgate._lock_keys(v_touched || headgate._keys_of(v_fresh));
+        v_touched := headgate._arrive(v_fresh, v_now, v_touched);
+    END IF;
+
+    -- The state that each job got, before anybody is offered anything.
+    IF states IS NOT NULL THEN
+        NULL;
+    ELSIF v_changes OR v_unique THEN
         SELECT array_agg(coalesce(l.state, e.state) ORDER BY u.n) INTO states
         FROM unnest(p_ids, rivals) WITH ORDINALITY AS u (id, rival, n) JOIN headgate.jobs j
             ON j.id = coalesce(u.rival, u.id)
         LEFT JOIN headgate.live l ON l.seq = j.seq LEFT JOIN headgate.ended e ON e.seq = j.seq;
+    ELSIF cardinality(p_ats) = 1 AND cardinality(p_delays) = 1 THEN
+        states := ARRAY[CASE WHEN coalesce(v_at, v_now + v_delay) <= v_now THEN 'ready' ELSE 'scheduled' END];
+    ELSE
+        SELECT array_agg(CASE WHEN coalesce(v_at, u.at, v_now + coalesce(v_delay, u.delay)) <= v_now
+                              THEN 'ready' ELSE 'scheduled' END ORDER BY u.n)
+        INTO states FROM unnest(p_ids, p_delays, p_ats) WITH ORDINALITY AS u (id, delay, at, n);
     END IF;
-    PERFORM headgate._offer(v_touched, v_now, p_ttl);
+    IF cardinality(v_touched) > 0 THEN
+        PERFORM headgate._offer(v_touched, v_now, p_ttl);
+    END IF;
     IF p_notify THEN
         PERFORM pg_notify({channel}, 'w');
         again := false;
     ELSE
         again := NOT headgate.wake(true, ended, p_by);
     END IF;
+END $$;
+
+-- The jobs of a call that is refused are gone again.
+CREATE OR REPLACE FUNCTION headgate._take_back(p_seqs bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    DELETE FROM headgate.live l WHERE l.seq = ANY (p_seqs);
+    DELETE FROM headgate.jobs j WHERE j.seq = ANY (p_seqs);
 END $$;
 
 -- Where a job stands, or how it ended.   Reads: jobs_id, live and ended by primary key.

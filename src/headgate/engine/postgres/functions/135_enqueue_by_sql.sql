@@ -1,3 +1,57 @@
+-- Enqueueing for clients that have no Headgate: a plain function, and what it refuses.
+
+-- What is wrong with a request, as no app would make it; NULL if nothing is.
+CREATE OR REPLACE FUNCTION headgate._wrong_with(p_task text, p_args json, p_options jsonb) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF json_typeof(p_args) IS DISTINCT FROM 'object' THEN
+        RETURN format('the arguments must be a JSON object such as {"to": "a@b.c"}, not %s',
+                      coalesce(p_args::text, 'NULL'));
+    ELSIF jsonb_typeof(p_options) <> 'object' THEN
+        RETURN format('the options must be a JSON object such as {"queue": "email"}, not %s', p_options);
+    END IF;
+    RETURN coalesce(
+        (SELECT 'unknown options: ' || string_agg(o.name, ', ') FROM jsonb_object_keys(p_options) AS o (name)
+         WHERE o.name NOT IN ('queue', 'tenant', 'priority', 'delay', 'at', 'id', 'unique', 'on_conflict', 'metadata',
+                              'timeout', 'attempts', 'retry_delay', 'limits')),
+        (SELECT format('%s must be a text of 1 to 256 bytes, not %s', o.name, coalesce(o.value::text, 'NULL'))
+         FROM (SELECT 'task' AS name, to_jsonb(p_task) AS value
+               UNION ALL SELECT e.key, e.value FROM jsonb_each(p_options) AS e
+               WHERE e.key IN ('queue', 'tenant', 'id', 'unique', 'at') AND e.value <> 'null') AS o
+         WHERE (jsonb_typeof(o.value) = 'string' AND octet_length(o.value #>> '{}') BETWEEN 1 AND 256) IS NOT TRUE
+         LIMIT 1),
+        (SELECT format('%s must be a %s from %s to %s, not %s', o.name,
+                       CASE WHEN o.whole THEN 'whole number' ELSE 'number of seconds' END, o.least, o.most, o.value)
+         FROM (SELECT b.*, p_options -> b.name AS value FROM (VALUES
+                   ('priority', 0, 99, true), ('attempts', 1, 1000000, true), ('delay', 0, 99999999999, false),
+                   ('retry_delay', 0, 99999999999, false), ('timeout', 0.000001, 99999999999, false))
+                   AS b (name, least, most, whole)) AS o
+         WHERE o.value <> 'null' AND NOT headgate._is_number(o.value, o.least, o.most, o.whole) LIMIT 1),
+        CASE WHEN p_options ->> 'delay' IS NOT NULL AND p_options ->> 'at' IS NOT NULL
+                 THEN 'delay and at exclude each other: give one of them'
+             WHEN p_options ->> 'queue' = 'headgate' THEN 'queue "headgate" is reserved for Headgate''s own jobs'
+             WHEN p_options ->> 'on_conflict' NOT IN ('return', 'raise', 'replace')
+                 THEN format('on_conflict must be return, raise or replace, not %s', p_options -> 'on_conflict')
+             WHEN jsonb_typeof(p_options -> 'metadata') NOT IN ('object', 'null')
+                 THEN format('metadata must be a JSON object, not %s', p_options -> 'metadata')
+             WHEN jsonb_typeof(p_options -> 'limits') NOT IN ('array', 'null')
+                 THEN format('limits must be a list such as [{"name": "customer", "key": "42"}], not %s',
+                             p_options -> 'limits') END,
+        (SELECT format('a limit is written as {"name": "customer", "key": "42"}, with "units" for a rate and "tenant" '
+                       'for another tenant than the job''s, not as %s', u)
+         FROM jsonb_array_elements(nullif(p_options -> 'limits', 'null')) AS u
+         WHERE CASE WHEN jsonb_typeof(u) <> 'object' THEN true
+                    ELSE coalesce(jsonb_typeof(u -> 'name') <> 'string' OR u ->> 'name' = '', true)
+                         OR u - '{name,key,units,tenant}'::text[] <> '{}'
+                         OR NOT headgate._is_number(coalesce(u -> 'units', '1'), 1, 1000000000, true) END LIMIT 1));
+END $$;
+
+CREATE OR REPLACE FUNCTION headgate._is_number(p_value jsonb, p_least numeric, p_most numeric, p_whole boolean)
+RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN jsonb_typeof(p_value) <> 'number' THEN false
+                ELSE p_value::numeric BETWEEN p_least AND p_most AND NOT (p_whole AND p_value::numeric % 1 <> 0) END
+$$;
+
 -- For any client in any language, inside its own transaction: SELECT headgate.enqueue('send', '{"to": "a@b.c"}');
 -- The job is invisible until that transaction commits and gone if it rolls back. No limit is locked.
 -- p_options   queue, tenant, priority (0-99), delay (seconds), at (timestamp with time zone), id, unique, on_conflict
@@ -9,25 +63,17 @@ CREATE OR REPLACE FUNCTION headgate.enqueue(p_task text, p_args json DEFAULT '{}
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 DECLARE
+    v_wrong  text := headgate._wrong_with(p_task, p_args, p_options);
     v_id     text := coalesce(p_options ->> 'id', replace(gen_random_uuid()::text, '-', ''));
     v_tenant text := coalesce(p_options ->> 'tenant', '');
     v_keys   text[];
     v_units  bigint[];
     v_names  text[];
     v_rates  boolean[];
-    v_wrong  text;
     r        record;
 BEGIN
-    SELECT string_agg(o.name, ', ') INTO v_wrong FROM jsonb_object_keys(p_options) AS o (name)
-    WHERE o.name NOT IN ('queue', 'tenant', 'priority', 'delay', 'at', 'id', 'unique', 'on_conflict', 'metadata',
-        'timeout',
-                         'attempts', 'retry_delay', 'limits');
     IF v_wrong IS NOT NULL THEN
-        RAISE EXCEPTION 'unknown options: %', v_wrong USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    IF coalesce((p_options ->> 'priority')::integer, 50) NOT BETWEEN 0 AND 99 THEN
-        RAISE EXCEPTION 'priority % is not between 0 (first) and 99', p_options ->> 'priority'
-            USING ERRCODE = 'invalid_parameter_value';
+        RAISE EXCEPTION '%', v_wrong USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT array_agg(k.key ORDER BY k.rate, k.text COLLATE "C", k.tenant COLLATE "C"),
            array_agg(k.units ORDER BY k.rate, k.text COLLATE "C", k.tenant COLLATE "C"),
@@ -37,28 +83,33 @@ BEGIN
         SELECT t.name, t.rate, t.text, t.tenant, max(t.units) AS units,
                CASE WHEN t.rate THEN 'r' ELSE 'c' END || length(t.tenant) || ':' || t.tenant || t.text AS key
         FROM (
-            SELECT u ->> 'name' AS name, coalesce((u ->> 'units')::bigint, 1) AS units, coalesce(u ->> 'tenant',
-                v_tenant) AS tenant,
+            SELECT u ->> 'name' AS name, coalesce((u ->> 'units')::bigint, 1) AS units,
+                   coalesce(u ->> 'tenant', v_tenant) AS tenant,
                    coalesce((SELECT l.kind = 'rate' FROM headgate.limits l WHERE l.name = u ->> 'name'), false) AS rate,
                    (u ->> 'name') || coalesce('=' || (u ->> 'key'), '') AS text
-            FROM jsonb_array_elements(coalesce(p_options -> 'limits', '[]')) AS u
+            FROM jsonb_array_elements(nullif(p_options -> 'limits', 'null')) AS u
         ) AS t GROUP BY t.name, t.rate, t.text, t.tenant
     ) AS k;
+    IF EXISTS (SELECT 1 FROM unnest(v_keys, v_units) AS k (key, units) WHERE k.key LIKE 'c%' AND k.units <> 1) THEN
+        RAISE EXCEPTION 'a job takes one slot of a concurrency limit; units are for rates'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     SELECT * INTO r FROM headgate._enqueue(
-        ARRAY[v_id], ARRAY[p_task], ARRAY[coalesce(p_options ->> 'queue', 'default')], ARRAY[p_args::text],
-            ARRAY[v_tenant],
-        ARRAY[coalesce((p_options ->> 'priority')::smallint, 50::smallint)],
-        ARRAY[round(coalesce((p_options ->> 'delay')::numeric, 0) * 1000000)::bigint],
-        ARRAY[(extract(epoch FROM (p_options ->> 'at')::timestamptz) * 1000000)::bigint],
-        ARRAY[format('[%s,%s,2.0,3600000000,0.0]', coalesce((p_options ->> 'attempts')::integer, 3),
-                     round(coalesce((p_options ->> 'retry_delay')::numeric, 1) * 1000000))],
-        ARRAY[round((p_options ->> 'timeout')::numeric * 1000000)::bigint], ARRAY[p_options ->> 'unique'],
-        ARRAY[coalesce(p_options ->> 'on_conflict', 'return')], ARRAY[(p_options -> 'metadata')::text],
-            ARRAY[NULL::bigint],
-        array_fill(1, ARRAY[coalesce(cardinality(v_keys), 0)]), coalesce(v_keys, '{}'), coalesce(v_units, '{}'),
-        coalesce(v_names, '{}'), coalesce(v_rates, '{}'), NULL, NULL, 10000000, ARRAY[86400000000, 1209600000000,
-            1209600000000],
-        NULL, true);
+        p_ids => ARRAY[v_id], p_tasks => ARRAY[p_task], p_queues => ARRAY[coalesce(p_options ->> 'queue', 'default')],
+        p_args => ARRAY[p_args::text], p_tenants => ARRAY[v_tenant],
+        p_priorities => ARRAY[coalesce((p_options ->> 'priority')::smallint, 50::smallint)],
+        p_delays => ARRAY[round(coalesce((p_options ->> 'delay')::numeric, 0) * 1000000)::bigint],
+        p_ats => ARRAY[(extract(epoch FROM (p_options ->> 'at')::timestamptz) * 1000000)::bigint],
+        p_retries => ARRAY[format('[%s,%s,2.0,3600000000,0.0]', coalesce((p_options ->> 'attempts')::integer, 3),
+                                  round(coalesce((p_options ->> 'retry_delay')::numeric, 1) * 1000000))],
+        p_timeouts => ARRAY[round((p_options ->> 'timeout')::numeric * 1000000)::bigint],
+        p_uniques => ARRAY[p_options ->> 'unique'],
+        p_conflicts => ARRAY[coalesce(p_options ->> 'on_conflict', 'return')],
+        p_metadatas => ARRAY[nullif(p_options -> 'metadata', 'null')::text], p_retentions => ARRAY[NULL::bigint],
+        p_use_jobs => array_fill(1, ARRAY[coalesce(cardinality(v_keys), 0)]), p_use_keys => coalesce(v_keys, '{}'),
+        p_use_units => coalesce(v_units, '{}'), p_names => coalesce(v_names, '{}'), p_rates => coalesce(v_rates, '{}'),
+        p_declared => NULL, p_now => NULL, p_ttl => 10000000,
+        p_keep => ARRAY[86400000000, 1209600000000, 1209600000000], p_by => NULL, p_notify => true);
     IF r.problem IN ('undeclared', 'kind') THEN
         RAISE EXCEPTION 'limit "%" is not declared; declare it in the app that runs the task', r.subject
             USING ERRCODE = 'invalid_parameter_value';

@@ -11,6 +11,7 @@ SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_now     bigint := headgate._now(p_now);
+    v_known   bigint[];
     v_seqs    bigint[];
     v_keys    text[];
     v_touched text[] := '{}';
@@ -23,11 +24,13 @@ BEGIN
     wake := false;
     ended := false;
     IF p_verb = 'restart' THEN
+        v_known := ARRAY(SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids));
         PERFORM headgate._lock_uniques(array_agg(x.tenant), array_agg(x.unique_key))
-        FROM headgate.jobs x WHERE x.id = ANY (p_ids) AND x.unique_key IS NOT NULL;
+        FROM headgate.jobs x WHERE x.seq = ANY (v_known) AND x.unique_key IS NOT NULL;
     END IF;
     v_seqs := headgate._hold_jobs(p_ids);
-    IF p_verb = 'restart' THEN
+    IF p_verb = 'restart' THEN  -- not who took an id since then: nobody here holds its unique key
+        v_seqs := ARRAY(SELECT s FROM unnest(v_seqs) AS s WHERE s = ANY (v_known));
         v_keys := headgate._needs_of(v_seqs);
     ELSIF p_verb = 'expedite' THEN
         v_keys := headgate._keys_of(v_seqs);

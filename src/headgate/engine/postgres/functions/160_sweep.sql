@@ -78,8 +78,12 @@ BEGIN
     END IF;
     v_touched := v_touched || v_timers;
     IF cardinality(v_kept) > 0 THEN
-        WITH gone AS (
-            DELETE FROM headgate.holders h WHERE h.expires_at <= at AND h.key = ANY (v_kept) RETURNING h.key
+        -- A caller's transaction that replaces a job may have given its reservations back and stay open for long.
+        WITH lapsed AS MATERIALIZED (
+            SELECT h.key, h.job FROM headgate.holders h WHERE h.expires_at <= at AND h.key = ANY (v_kept)
+            FOR UPDATE SKIP LOCKED
+        ), gone AS (
+            DELETE FROM headgate.holders h USING lapsed o WHERE h.key = o.key AND h.job = o.job RETURNING h.key
         )
         SELECT v_touched || coalesce(array_agg(g.key), '{}') INTO v_touched FROM gone g;
     END IF;

@@ -7,29 +7,31 @@
 CREATE OR REPLACE FUNCTION headgate._import_hold(p_jobs json, p_declared json, p_now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    v_seqs bigint[];
+    v_ids   text[] := ARRAY(SELECT DISTINCT d.id FROM json_to_recordset(p_jobs) AS d (id text));
+    v_known bigint[];
+    v_seqs  bigint[];
 BEGIN
-    PERFORM headgate._lock_uniques(array_agg(u.tenant), array_agg(u.key)) FROM (
-        SELECT d.tenant, d.unique_key FROM json_to_recordset(p_jobs) AS d (tenant text, unique_key text)
-        UNION ALL SELECT j.tenant, j.unique_key FROM json_to_recordset(p_jobs) AS d (id text) JOIN headgate.jobs j
-            ON j.id = d.id
-    ) AS u (tenant, key);
     LOOP
         BEGIN
-            PERFORM headgate._import_rows(p_jobs, p_now);
+            v_known := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.id = ANY (v_ids));
+            PERFORM headgate._lock_uniques(array_agg(u.tenant), array_agg(u.key)) FROM (
+                SELECT d.tenant, d.unique_key FROM json_to_recordset(p_jobs) AS d (tenant text, unique_key text)
+                UNION ALL SELECT j.tenant, j.unique_key FROM headgate.jobs j WHERE j.seq = ANY (v_known)
+            ) AS u (tenant, key);
+            v_known := v_known || headgate._import_rows(p_jobs, p_now);
             IF p_declared IS NOT NULL AND headgate._differs(p_declared) THEN
                 PERFORM headgate._change_rules();
             ELSE
                 PERFORM headgate._hold_rules();
             END IF;
-            v_seqs := ARRAY(SELECT j.seq FROM headgate.jobs j
-                            WHERE j.id IN (SELECT d.id FROM json_to_recordset(p_jobs) AS d (id text)) ORDER BY j.id
-                                FOR UPDATE);
+            v_seqs := ARRAY(SELECT j.seq FROM headgate.jobs j WHERE j.id = ANY (v_ids) ORDER BY j.id FOR UPDATE);
             PERFORM 1 FROM headgate.live l WHERE l.seq = ANY (v_seqs) ORDER BY l.seq FOR UPDATE;
-            EXIT WHEN cardinality(v_seqs) = (SELECT count(DISTINCT d.id) FROM json_to_recordset(p_jobs) AS d (id text));
+            EXIT WHEN cardinality(v_seqs) = cardinality(v_ids)
+                AND NOT EXISTS (SELECT unnest(v_seqs) EXCEPT SELECT unnest(v_known));
             RAISE EXCEPTION SQLSTATE 'HG003';
         EXCEPTION WHEN SQLSTATE 'HG003' THEN
-            NULL;  -- a job that was there was deleted before it could be locked: all is let go, and begun anew
+            NULL;  -- a job that was there was deleted before it could be locked, or another one took its id, whose
+                   -- unique key nobody here holds: all is let go, and begun anew
         END;
     END LOOP;
     PERFORM headgate._lock_keys(headgate._keys_of(v_seqs) || headgate._needs_of(v_seqs) || ARRAY(
@@ -39,7 +41,8 @@ BEGIN
 END $$;
 
 -- New ids get rows that are never due, which is how they are known until their fate is decided.
-CREATE OR REPLACE FUNCTION headgate._import_rows(p_jobs json, p_now bigint) RETURNS void
+-- Returns the numbers that they got, if they are new.
+CREATE OR REPLACE FUNCTION headgate._import_rows(p_jobs json, p_now bigint) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now  bigint := headgate._now(p_now);
@@ -61,6 +64,7 @@ BEGIN
     )
     INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state)
     SELECT m.seq, m.task, m.queue, m.tenant, m.priority, 4611686018427387904, 'scheduled' FROM made m;
+    RETURN v_seqs;
 END $$;
 
 -- What is there for each record of a wave, in order.   p_jobs   JSON array of the records, no id or unique key twice

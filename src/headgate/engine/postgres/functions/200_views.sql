@@ -1,11 +1,9 @@
--- For people with psql or a BI tool. Columns are only ever added.
-
-DROP VIEW IF EXISTS headgate.jobs_view, headgate.limits_view, headgate.holders_view, headgate.waiting_view;
-DROP VIEW IF EXISTS headgate._jobs;
+-- For people with psql or a BI tool. Columns are only ever added, at the end: the server refuses to replace a view
+-- otherwise, and replacing keeps what was granted on it and what others have built upon it.
 
 -- Whole jobs, unfinished and ended, for the statements that show them. A newcomer shows as ready until somebody has
 -- looked at its key.
-CREATE VIEW headgate._jobs AS
+CREATE OR REPLACE VIEW headgate._jobs AS
 SELECT l.seq, j.id, l.task, l.queue, l.tenant, l.priority, l.due, CASE WHEN l.unmet THEN 'ready' ELSE l.state END
            AS state, j.enqueued_at, j.args, l.use_keys, l.use_units, j.retry, j.timeout, l.unique_key, j.metadata,
        j.retention, CASE WHEN NOT l.unmet THEN l.waiting_on END AS waiting_on, l.units, l.attempt, l.tries, l.worker,
@@ -21,7 +19,7 @@ SELECT e.seq, j.id, j.task, j.queue, j.tenant, j.priority, e.due, e.state, j.enq
        e.result, e.progress, false, NULL, NULL, false
 FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq;
 
-CREATE VIEW headgate.jobs_view AS
+CREATE OR REPLACE VIEW headgate.jobs_view AS
 SELECT j.id, j.task, j.queue, nullif(j.tenant, '') AS tenant, j.state, j.priority, to_timestamp(j.due / 1e6) AS due,
        to_timestamp(j.enqueued_at / 1e6) AS enqueued_at, to_timestamp(j.started_at / 1e6) AS started_at,
        to_timestamp(j.ended_at / 1e6) AS ended_at, j.attempt, j.tries, j.worker,
@@ -29,18 +27,18 @@ SELECT j.id, j.task, j.queue, nullif(j.tenant, '') AS tenant, j.state, j.priorit
        j.metadata, j.unique_key AS "unique", ARRAY(SELECT headgate._text(k) FROM unnest(j.use_keys) AS k) AS limits
 FROM headgate._jobs j;
 
-CREATE VIEW headgate.holders_view AS
+CREATE OR REPLACE VIEW headgate.holders_view AS
 SELECT headgate._text(h.key) AS key, nullif(headgate._tenant(h.key), '') AS tenant, j.id AS job, j.task, j.queue,
        l.worker, to_timestamp(h.since / 1e6) AS since, h.reserved
 FROM headgate.holders h JOIN headgate.jobs j ON j.seq = h.job LEFT JOIN headgate.live l ON l.seq = h.job;
 
-CREATE VIEW headgate.waiting_view AS
+CREATE OR REPLACE VIEW headgate.waiting_view AS
 SELECT headgate._text(l.waiting_on) AS key, nullif(headgate._tenant(l.waiting_on), '') AS tenant, l.queue, j.id AS job,
        l.task, l.priority, to_timestamp(l.due / 1e6) AS due,
        row_number() OVER (PARTITION BY l.waiting_on, l.queue ORDER BY l.priority, l.due, l.seq) AS place
 FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.state = 'waiting';
 
-CREATE VIEW headgate.limits_view AS
+CREATE OR REPLACE VIEW headgate.limits_view AS
 SELECT headgate._text(k.key) AS key, nullif(headgate._tenant(k.key), '') AS tenant, l.kind, r.number AS max,
        l.max AS declared,
        (SELECT count(*) FROM headgate.holders h WHERE h.key = k.key) AS held,

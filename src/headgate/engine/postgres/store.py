@@ -1,0 +1,72 @@
+"""A schema of a database, as one process uses it: its connections, who sleeps here, and what looks after both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from headgate.engine.postgres.lanes import Lanes
+from headgate.engine.postgres.reading import Reader
+from headgate.engine.postgres.scripts import quoted
+from headgate.engine.postgres.tidying import Tidy
+from headgate.engine.postgres.waking import Watchers
+
+
+class Store:
+    """Connections and threads do not survive a fork: a child makes its own, as does whoever opens a closed store."""
+
+    def __init__(self, dsn: str, where: str, schema: str, options: dict[str, Any]) -> None:
+        self.process = os.getpid()
+        self.schema = schema
+        self.name = quoted(schema)
+        self.lanes = Lanes(dsn, where, options)
+        self.watchers = Watchers(self.lanes, schema)
+        self.tidy = Tidy(self.lanes, schema)
+        self._looking: asyncio.Task[None] | None = None
+        self._look_once_more = False
+
+    async def call(self, function: str, *values: Any) -> Any:
+        """One row of one function."""
+        async with self.lanes.connection() as connection:
+            return await connection.fetchrow(self._statement(function, len(values)), *values)
+
+    async def rows(self, function: str, *values: Any) -> list[Any]:
+        """All rows of one function."""
+        async with self.lanes.connection() as connection:
+            return await connection.fetch(self._statement(function, len(values)), *values)
+
+    def _statement(self, function: str, count: int) -> str:
+        places = ", ".join(f"${number}" for number in range(1, count + 1))
+        return f"SELECT * FROM {self.name}.{function}({places})"
+
+    @asynccontextmanager
+    async def reader(self) -> AsyncGenerator[Reader]:
+        """What only looks."""
+        async with self.lanes.connection() as connection:
+            yield Reader(connection, self.schema)
+
+    def signal(self, *, work: bool = False, ended: bool = False, again: bool = False) -> None:
+        """Wake this process's sleepers, and look after others that were busy when the step looked."""
+        if work or ended:
+            self.watchers.signal(work=work, ended=ended)
+        if again:
+            self._look_once_more = True
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.get_running_loop().create_task(self._look_again())
+
+    async def _look_again(self) -> None:
+        """After a commit: a process that was busy then may have gone to sleep since, without having seen the commit."""
+        while self._look_once_more:
+            self._look_once_more = False
+            await self.call("wake", True, False, self.watchers.id)
+
+    async def close(self) -> None:
+        """Nobody is woken here any more, and no connection stays."""
+        if self._looking is not None and not self._looking.done():
+            self._looking.cancel()
+        self.tidy.stop()
+        await asyncio.to_thread(self.watchers.stop)
+        await self.lanes.close()

@@ -1,0 +1,156 @@
+"""What takes no lock of a limit: another transaction holds them all, and the verb returns all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from headgate.clock import SECOND
+from headgate.engine.audit import audit
+from headgate.engine.contract import Failed, ImportedJob, Limit, Snoozed, Succeeded, Worker
+from headgate.engine.postgres import PostgresEngine
+from headgate.job import JobState, NewJob, PastAttempt
+from headgate.keys import Key, canonical
+from tests.postgres.conftest import OpenEngine
+from tests.postgres_server import PostgresProcess
+
+LOCKS = "LOCK TABLE {0}.keys IN ACCESS EXCLUSIVE MODE"
+LIMITS = [Limit("A", "concurrency", 1), Limit("B", "concurrency", 1), Limit("R", "rate", 1, SECOND)]
+
+
+@pytest.fixture
+def locks(process: PostgresProcess, schema: str) -> Iterator[psycopg.Connection]:
+    """A connection that a test makes hold what admission of limited jobs needs."""
+    with psycopg.connect(process.dsn) as connection:
+        yield connection
+
+
+def hold(connection: psycopg.Connection, schema: str, *, rules: bool = False) -> None:
+    name = '"' + schema.replace('"', '""') + '"'
+    connection.execute(LOCKS.format(name).encode())
+    if rules:
+        connection.execute(f"SELECT {name}._change_rules()".encode())
+
+
+async def test_jobs_without_limits_touch_no_key(
+    engine: PostgresEngine, schema: str, locks: psycopg.Connection
+) -> None:
+    """From the first to the last step of their lives."""
+    await engine.declare(LIMITS)
+    await engine.register(Worker("w", frozenset("t")))
+    hold(locks, schema)
+    async with asyncio.timeout(10):
+        await engine.enqueue([NewJob("one", "t")])
+        await engine.enqueue([NewJob(f"j{n}", "t", unique=f"u{n}" if n == 1 else None) for n in range(6)])
+        await engine.enqueue([NewJob("later", "t", delay=3600 * SECOND)])
+        assert len((await engine.exchange("w", [], 10)).attempts) == 7
+        reports = [
+            Succeeded("one", 1),
+            Succeeded("j0", 1),
+            Failed("j1", 1, "boom"),
+            Failed("j2", 1, "boom", 0),
+        ]
+        answer = await engine.exchange("w", [*reports, Snoozed("j3", 1, 0)], 10)
+        assert sorted(attempt.job for attempt in answer.attempts) == ["j2", "j3"]
+        assert all(verdict.done for verdict in await engine.restart(["j1"]))
+        assert all(verdict.done for verdict in await engine.cancel(["j1", "j4"]))
+        assert all(verdict.done for verdict in await engine.expedite(["later"]))
+        assert all(verdict.done for verdict in await engine.delete(["j1"]))
+        await engine.heartbeat("w")
+        await engine.retire("w")
+    locks.rollback()
+    assert audit(await engine.snapshot()) == []
+
+
+async def test_enqueue_waits_for_nobody_who_decides_on_limits(
+    open_engine: OpenEngine, process: PostgresProcess, schema: str, locks: psycopg.Connection
+) -> None:
+    """Neither by itself nor in a caller's transaction, whatever the job needs."""
+    engine = await open_engine()
+    await engine.declare(LIMITS)
+    needs = [[Key("A")], [Key("A"), Key("B")], [Key("R", rate=True)], [Key("A"), Key("R", rate=True)], []]
+    uses = [canonical([(key, 1) for key in keys]) for keys in needs]
+    hold(locks, schema, rules=True)
+    async with asyncio.timeout(10):
+        for number, each in enumerate(uses):
+            await engine.enqueue([NewJob(f"own{number}", "t", uses=each)])
+            await engine.enqueue([NewJob(f"unique{number}", "t", uses=each, unique=f"u{number}")])
+        await engine.enqueue([NewJob(f"many{number}", "t", uses=each) for number, each in enumerate(uses)])
+        async with await psycopg.AsyncConnection.connect(process.dsn) as connection:
+            jobs = [NewJob(f"within{number}", "t", uses=each) for number, each in enumerate(uses)]
+            await engine.enqueue_within(connection, jobs)
+            await engine.enqueue_within(connection, [NewJob("again", "t", uses=uses[1], unique="u1")])
+            replacing = NewJob("new", "t", uses=uses[1], unique="u1", on_conflict="replace")
+            await engine.enqueue_within(connection, [replacing])
+        assert await engine.states(["unique1", "new"]) == [JobState.CANCELLED, JobState.READY]
+    locks.rollback()
+    await engine.sweep()
+    assert audit(await engine.snapshot()) == []
+
+
+@pytest.mark.parametrize("verb", ["restart", "import"])
+async def test_a_job_that_took_an_id_meanwhile_is_not_taken_for_the_one_that_had_it(
+    open_engine: OpenEngine, process: PostgresProcess, verb: str
+) -> None:
+    """Its unique key is another one, which whoever looked before does not hold; and somebody else does."""
+    engine, other = await open_engine(), await open_engine()
+    await engine.enqueue([NewJob("a", "t", unique="first")])
+    await engine.cancel(["a"])
+    connect = psycopg.AsyncConnection.connect
+    async with await connect(process.dsn) as one, await connect(process.dsn) as two:
+        await engine.enqueue_within(one, [NewJob("x", "t", unique="first")])
+        acting = asyncio.create_task(_restart(engine) if verb == "restart" else _import(engine))
+        await asyncio.sleep(0.3)  # it has seen "a" and waits for its unique key
+        await other.delete(["a"])
+        await other.enqueue([NewJob("a", "t", unique="second")])
+        await other.cancel(["a"])
+        await engine.enqueue_within(two, [NewJob("y", "t", unique="second")])
+        await one.rollback()
+        await asyncio.sleep(0.3)
+        async with asyncio.timeout(5):  # nobody who waits for a caller's transaction holds up others
+            await other.declare([Limit("A", "concurrency", 1)])
+            assert (await other.cancel(["a"]))[0].state is JobState.CANCELLED
+        await two.commit()
+        assert await asyncio.wait_for(acting, 5) is False
+    assert await engine.states(["a", "x", "y"]) == [JobState.CANCELLED, None, JobState.READY]
+    assert audit(await engine.snapshot()) == []
+
+
+async def _restart(engine: PostgresEngine) -> bool:
+    return (await engine.restart(["a"]))[0].done
+
+
+async def _import(engine: PostgresEngine) -> bool:
+    past = (PastAttempt(1, "failed", 1, 2),)
+    (result,) = await engine.import_jobs([ImportedJob(NewJob("a", "t", unique="first"), past)])
+    return result.refused is None
+
+
+async def test_a_sweep_waits_for_no_caller_who_replaces_a_job_that_reserved_a_key(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    """The reservation runs out while the caller's transaction, which gives it back, is still open."""
+    name = '"' + schema.replace('"', '""') + '"'
+    await engine.declare(LIMITS)
+    await engine.register(Worker("w", frozenset("t")))
+    await engine.enqueue([NewJob("b", "t", uses=canonical([(Key("B"), 1)]))])
+    assert len((await engine.exchange("w", [], 1)).attempts) == 1
+    both = canonical([(Key("A"), 1), (Key("B"), 1)])
+    await engine.enqueue([NewJob("both", "t", uses=both, unique="u")])
+    await engine.meet()
+    process.execute(
+        f"INSERT INTO {name}.holders (key, job, since, reserved, expires_at) "
+        f"SELECT 'c0:A', l.seq, 0, true, 1 FROM {name}.live l WHERE l.unique_key = 'u'"
+    )
+    async with await psycopg.AsyncConnection.connect(process.dsn) as caller:
+        replacing = NewJob("new", "t", uses=both, unique="u", on_conflict="replace")
+        await engine.enqueue_within(caller, [replacing])
+        async with asyncio.timeout(5):
+            await engine.sweep()
+            await engine.declare([Limit("A", "concurrency", 2)])
+    assert await engine.states(["both", "new"]) == [JobState.CANCELLED, JobState.READY]
+    await engine.sweep()
+    assert audit(await engine.snapshot()) == []
