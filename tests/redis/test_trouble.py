@@ -86,7 +86,7 @@ async def test_a_full_server_changes_nothing(start_server: StartServer, open_eng
     engine = await open_engine(server.url)
     await engine.enqueue([NewJob("before", "t")])
     with server.client() as client:
-        client.config_set("maxmemory", "1mb")
+        client.config_set("maxmemory", "100kb")
         with pytest.raises(EngineUnavailable, match="out of memory"):
             await engine.enqueue([NewJob("j1", "t"), NewJob("j2", "t")])
         client.config_set("maxmemory", "0")
@@ -98,7 +98,7 @@ async def test_a_full_server_can_be_looked_at(start_server: StartServer, open_en
     engine = await open_engine(server.url)
     await engine.enqueue([NewJob("j", "t")])
     with server.client() as client:
-        client.config_set("maxmemory", "1mb")
+        client.config_set("maxmemory", "100kb")
         other = await open_engine(server.url)
         assert await other.states(["j"]) == [JobState.READY]
         assert [job.id for job in await other.find(Filter())] == ["j"]
@@ -118,7 +118,7 @@ async def test_a_full_server_lets_jobs_be_cancelled_and_deleted_and_keeps_leases
     await engine.register(Worker("w", frozenset({"t"}), lease=600_000_000))
     await engine.exchange("w", [], 1)
     with server.client() as client:
-        client.config_set("maxmemory", "1mb")
+        client.config_set("maxmemory", "100kb")
         with pytest.raises(EngineUnavailable, match="out of memory"):
             await engine.exchange("w", [Succeeded("running", 1)], 1)
         assert [verdict.done for verdict in await engine.cancel(["ready"])] == [True]

@@ -76,7 +76,7 @@ async def test_a_worker_waits_while_the_server_is_full(
         async with at_work(server.url) as (_, add):
             with server.client() as client:
                 handle = await add.options(delay=1).enqueue(2, 3)
-                client.config_set("maxmemory", "1mb")
+                client.config_set("maxmemory", "100kb")
                 with pytest.raises(EngineUnavailable, match="out of memory"):
                     await add.enqueue(1, 1)
                 await until(lambda: said(caplog, "out of memory") > 0)

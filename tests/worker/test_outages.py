@@ -34,7 +34,11 @@ async def test_outcomes_are_kept_while_the_engine_cannot_be_reached(failing: Fai
     assert len(lines) == 2
 
 
-async def test_a_worker_starts_while_the_engine_is_away_and_works_when_it_is_back(failing: FailingEngine):
+async def test_a_worker_starts_while_the_engine_is_away_and_works_when_it_is_back(
+    failing: FailingEngine, caplog
+):
+    caplog.set_level("INFO", "headgate.worker")
+
     async def work():
         return 1
 
@@ -49,6 +53,7 @@ async def test_a_worker_starts_while_the_engine_is_away_and_works_when_it_is_bac
     worker = Worker(failing, tasks(task))
     watcher = Watcher(worker)
     async with worker:
+        assert f"worker {worker.options.name} started" in caplog.text, "it has no id yet"
         await watcher.seen("unavailable")
         failing.cut = False
         (job,) = await ended(failing, id)

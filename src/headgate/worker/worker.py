@@ -101,7 +101,7 @@ class Worker:
             await asyncio.wait([work])
             raise
         work.add_done_callback(_report_crash)
-        log.info("worker %s started", self.id, extra={"worker": self.id})
+        log.info("worker %s started", self.id or self.options.name, extra={"worker": self.id})
         return self
 
     async def __aexit__(
@@ -115,7 +115,7 @@ class Worker:
         try:
             await work
         finally:
-            log.info("worker %s stopped", self.id, extra={"worker": self.id})
+            log.info("worker %s stopped", self.id or self.options.name, extra={"worker": self.id})
             self._shift = None
 
     async def _begun(self, work: asyncio.Task[None]) -> None:

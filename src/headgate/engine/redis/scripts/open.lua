@@ -1,7 +1,7 @@
 -- open: find or found the store of a partition. Stands alone.
 -- KEYS[1] meta   ARGV[1] version   ARGV[2] a new epoch   ARGV[3] how many partitions   ARGV[4…] names of other keys
--- Answers {version, epoch, partitions, created}; {'foreign', key} for keys that are not ours; {'denied', why} for a user
--- who may not do all that scripts do. Cost: constant.
+-- Answers {version, epoch, partitions, created}; {'foreign', key} for keys that are not ours; {'denied', why} for a
+-- user who may not do all that scripts do. Cost: constant.
 local meta = KEYS[1]
 local base = string.sub(meta, 1, -5)
 local kind = redis.call('TYPE', meta).ok
@@ -27,8 +27,14 @@ local function denied(command, ...)
 end
 
 local nothing = base .. 'nothing'
-local no = denied('DEL', nothing) or denied('HDEL', nothing, 'f') or denied('HSET', nothing, 'f', 'v', 'f')
-  or denied('HINCRBY', nothing, 'f', 'v') or denied('MSET', nothing, 'v', nothing) or denied('SREM', nothing, 'm')
+local no = denied('HSET', nothing, 'f', 'v', 'f')
+if no then return no end
+-- A script that has begun to write is not refused for want of memory any more, even if it changed nothing. So founding
+-- is refused here, while nothing has been tried that needs none.
+local first = redis.pcall('HSET', nothing, 'f', 'v', 'f')
+if not found[1] and not string.find(first.err, 'wrong number', 1, true) then return first end
+no = denied('DEL', nothing) or denied('HDEL', nothing, 'f') or denied('HINCRBY', nothing, 'f', 'v')
+  or denied('MSET', nothing, 'v', nothing) or denied('SREM', nothing, 'm')
   or denied('ZADD', nothing, 'XX', 0, 'm') or denied('ZREM', nothing, 'm')
   or denied('ZREMRANGEBYRANK', nothing, 0, 0) or denied('ZREMRANGEBYSCORE', nothing, 0, 0)
   or denied('PUBLISH', base .. 'work', '\144') -- an empty list of queues
