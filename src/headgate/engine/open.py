@@ -143,7 +143,6 @@ def _options(parts: SplitResult, url: str, known: Sequence[str]) -> dict[str, st
 
 def shown_url(url: str) -> str:
     """The URL without what may be a password."""
-    url = re.sub(r"(?<=password=)[^&#]*", "…", url)
     head, at, tail = url.rpartition("@")
     shown = f"{head.partition('://')[0]}://…@{tail}" if at else url
     return _PASSWORD.sub(r"\1…", shown)
