@@ -173,11 +173,14 @@ DECLARE
     v_touched text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    -- Those in line step back, to arrive in the order in which they came.
+    -- Those in line step back, to arrive in the order in which they came. Whom somebody holds stays where he is, and is
+    -- offered what there is.
     v_checks := headgate._checks(100000);
     UPDATE headgate.live j
     SET state = 'ready', waiting_on = NULL, units = 0, refusals = NULL, unseen = false, fresh = true
-    WHERE j.state = 'waiting' AND j.unseen AND j.waiting_on = ANY (v_checks);
+    WHERE j.seq = ANY (ARRAY(
+        SELECT w.seq FROM headgate.live w WHERE w.state = 'waiting' AND w.unseen AND w.waiting_on = ANY (v_checks)
+        FOR UPDATE SKIP LOCKED));
     v_fresh := ARRAY(SELECT f.seq FROM (
         SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 10000
         FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
