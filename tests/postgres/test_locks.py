@@ -154,3 +154,23 @@ async def test_a_sweep_waits_for_no_caller_who_replaces_a_job_that_reserved_a_ke
     assert await engine.states(["both", "new"]) == [JobState.CANCELLED, JobState.READY]
     await engine.sweep()
     assert audit(await engine.snapshot()) == []
+
+
+async def test_a_sweep_locks_nothing_of_an_old_job_that_somebody_steers(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    """A restart holds keys when it takes the job out of `ended`; a sweep that had that row would wait for these keys."""
+    name = '"' + schema.replace('"', '""') + '"'
+    await engine.enqueue([NewJob("a", "t", retention=0)])
+    await engine.cancel(["a"])
+    with psycopg.connect(process.dsn) as steering, psycopg.connect(process.dsn) as sweeping:
+        steering.execute(f"SELECT 1 FROM {name}.jobs WHERE id = 'a' FOR UPDATE".encode())
+        swept = sweeping.execute(f"SELECT expired FROM {name}.sweep(NULL, 1, '{{1,1,1}}', NULL)".encode())
+        assert swept.fetchall() == [(0,)]
+        steering.execute(b"SET LOCAL lock_timeout = '2s'")
+        assert steering.execute(f"DELETE FROM {name}.ended".encode()).rowcount == 1
+        steering.rollback()
+        sweeping.rollback()
+    assert (await engine.sweep()).expired == 1
+    assert await engine.states(["a"]) == [None]
+    assert audit(await engine.snapshot()) == []

@@ -50,8 +50,13 @@ BEGIN
             SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT c_most
             FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
     END IF;
+    -- Whoever holds a job's row in `jobs` decides about its row in `ended`, which must not be locked before: it would
+    -- stay so where the other one is passed over. Who came back to life until we had them is old no more.
     v_old := ARRAY(SELECT e.seq FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq WHERE e.expires_at <= at
-        ORDER BY e.expires_at LIMIT c_most FOR UPDATE SKIP LOCKED);
+        ORDER BY e.expires_at LIMIT c_most FOR UPDATE OF j SKIP LOCKED);
+    IF cardinality(v_old) > 0 THEN
+        v_old := ARRAY(SELECT e.seq FROM headgate.ended e WHERE e.seq = ANY (v_old) AND e.expires_at <= at);
+    END IF;
     v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
     v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT c_most);
     -- What has nothing to do is not even planned: a process's first sweep shares its time with the first jobs.
