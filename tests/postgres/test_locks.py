@@ -159,7 +159,7 @@ async def test_a_sweep_waits_for_no_caller_who_replaces_a_job_that_reserved_a_ke
 async def test_a_sweep_locks_nothing_of_an_old_job_that_somebody_steers(
     engine: PostgresEngine, process: PostgresProcess, schema: str
 ) -> None:
-    """A restart holds keys when it takes the job out of `ended`; a sweep that had that row would wait for these keys."""
+    """A restart holds keys when it takes the job out of `ended`; a sweep that had that row would wait for them."""
     name = '"' + schema.replace('"', '""') + '"'
     await engine.enqueue([NewJob("a", "t", retention=0)])
     await engine.cancel(["a"])

@@ -10,7 +10,7 @@
 --   3  jobs       where jobs are named by whoever steers or imports: their rows in `jobs`, in the order of their ids,
 --                 waiting if need be. Only he may bring an ended job back to life, change how it ended, or delete it.
 --      live       rows that a verb was asked about, in the order of `seq`, waiting if need be; after them rows that it
---                 finds by itself (ready, due; expired ones in `ended` and `jobs`) with SKIP LOCKED, which never waits
+--                 finds by itself (ready, due; expired ones in `jobs`) with SKIP LOCKED, which never waits
 --   4  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
 --   5  live again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
 --                 locked puts its key into `rechecks`: the next claim or sweep looks again, whatever the other one did.
