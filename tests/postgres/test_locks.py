@@ -174,3 +174,25 @@ async def test_a_sweep_locks_nothing_of_an_old_job_that_somebody_steers(
     assert (await engine.sweep()).expired == 1
     assert await engine.states(["a"]) == [None]
     assert audit(await engine.snapshot()) == []
+
+
+async def test_a_rival_that_goes_while_jobs_are_stored_still_stands_for_one(
+    open_engine: OpenEngine, process: PostgresProcess
+) -> None:
+    """It was met unfinished; then the call had to wait for somebody who may or may not have one of its ids."""
+    engine, other = await open_engine(), await open_engine()
+    await engine.enqueue([NewJob("a", "t", unique="u")])
+    async with await psycopg.AsyncConnection.connect(process.dsn) as caller:
+        await engine.enqueue_within(caller, [NewJob("b", "t")])
+        acting = asyncio.create_task(engine.enqueue([NewJob("x", "t", unique="u"), NewJob("b", "t")]))
+        for _ in range(1000):  # until it waits
+            await asyncio.sleep(0.01)
+            if process.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] > 0:
+                break
+        assert (await other.cancel(["a"]))[0].done
+        assert (await other.delete(["a"]))[0].done
+        await caller.rollback()
+        stored = await asyncio.wait_for(acting, 5)
+    assert [(one.id, one.created) for one in stored] == [("a", False), ("b", True)]
+    assert await engine.states(["a", "b", "x"]) == [None, JobState.READY, None]
+    assert audit(await engine.snapshot()) == []

@@ -87,6 +87,7 @@ BEGIN
             THEN
             touched := headgate._arrive(p_seqs[n : n], p_now, touched);
         END IF;
-        states := states || headgate._state(coalesce(p_rivals[n], p_ids[n]));
+        -- (A rival that is gone by now was unfinished when it was met.)
+        states := states || coalesce(headgate._state(coalesce(p_rivals[n], p_ids[n])), 'ready');
     END LOOP;
 END $$;

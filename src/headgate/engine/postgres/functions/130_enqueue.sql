@@ -181,8 +181,9 @@ BEGIN
     IF states IS NOT NULL THEN
         NULL;
     ELSIF v_changes OR v_unique THEN
-        SELECT array_agg(coalesce(l.state, e.state) ORDER BY u.n) INTO states
-        FROM unnest(p_ids, rivals) WITH ORDINALITY AS u (id, rival, n) JOIN headgate.jobs j
+        -- A rival that is gone by now was unfinished when it was met.
+        SELECT array_agg(coalesce(l.state, e.state, 'ready') ORDER BY u.n) INTO states
+        FROM unnest(p_ids, rivals) WITH ORDINALITY AS u (id, rival, n) LEFT JOIN headgate.jobs j
             ON j.id = coalesce(u.rival, u.id)
         LEFT JOIN headgate.live l ON l.seq = j.seq LEFT JOIN headgate.ended e ON e.seq = j.seq;
     ELSIF cardinality(p_ats) = 1 AND cardinality(p_delays) = 1 THEN
