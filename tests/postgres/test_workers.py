@@ -61,7 +61,7 @@ async def test_a_restart_of_the_server_is_one_line(
             await asyncio.to_thread(own.start)
             results = await asyncio.gather(*(handle.result(timeout=PATIENCE) for handle in later))
             assert results == [number + 1 for number in range(10)]
-            await until(lambda: said(caplog, "the engine can be reached again") > 0)  # by whoever failed first
+            await until(lambda: said(caplog, "the engine can be reached again") > 0)
     assert said(caplog, "the engine cannot be reached") == 1
     assert said(caplog, "the engine can be reached again") == 1
 
@@ -168,7 +168,7 @@ async def test_a_full_disk_is_waited_out(own: PostgresProcess, caplog: pytest.Lo
                 _limit_files(own, "unlimited")
                 results = await asyncio.gather(*(handle.result(timeout=PATIENCE) for handle in handles))
                 assert {len(result) for result in results} == {1_000_000}
-                await until(lambda: said(caplog, "the engine can be reached again") > 0)  # by whoever failed first
+                await until(lambda: said(caplog, "the engine can be reached again") > 0)
             assert (await app.audit()).ok
 
 

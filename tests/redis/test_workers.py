@@ -45,7 +45,7 @@ async def test_a_worker_notices_a_server_that_came_back_empty_and_goes_on(
             await asyncio.to_thread(server.start)
             await until(lambda: said(caplog, "lost its lease") > 0)
             assert await (await add.enqueue(2, 3)).result(timeout=PATIENCE) == 5
-            await until(lambda: said(caplog, "the engine can be reached again") > 0)  # by whoever failed first
+            await until(lambda: said(caplog, "the engine can be reached again") > 0)
     assert said(caplog, "does not hold the jobs it held before") == 1
     assert said(caplog, "was restarted or replaced") == 1
     assert said(caplog, "the engine cannot be reached") == 1

@@ -44,7 +44,7 @@ from headgate.engine.postgres.migrate import check_server, migrate, newest, vers
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema
 from headgate.engine.postgres.store import Store
-from headgate.engine.postgres.wire import got_all, put, put_all, put_if, put_key
+from headgate.engine.postgres.wire import Numbers, got_all, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
 from headgate.errors import ConfigError, LeaseLost
 from headgate.job import Job, JobState, NewJob
@@ -68,7 +68,7 @@ class PostgresEngine(Engine):
         self.settings = settings or Settings()
         self._clock = clock
         self._address = dsn, where, schema, {} if prepared else {"statement_cache_size": 0}
-        self._keep = keep(self.settings)
+        self._keep = Numbers.of(keep(self.settings))
         self._enqueue_one, self._enqueue_many = one_call(schema), enqueue_call(schema)
         self._opened = Store(*self._address)
 
@@ -223,8 +223,8 @@ class PostgresEngine(Engine):
         now: int | None = None,
     ) -> Exchanged:
         said = rows.Reports(reports)
-        *started, row = await self._store.rows(
-            "exchange", put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
+        *started, row = await self._store.exchange(
+            put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
             self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._me,
             self._store.watchers.sole,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from headgate.engine.postgres import rows
 from headgate.engine.postgres.importing import keep
 from headgate.engine.postgres.rows import STATES
 from headgate.engine.postgres.scripts import quoted
-from headgate.engine.postgres.wire import got, put, put_if, put_key
+from headgate.engine.postgres.wire import Numbers, got, put, put_if, put_key
 from headgate.errors import ConfigError, HeadgateError, JobExists
 from headgate.job import NewJob
 from headgate.keys import Key
@@ -37,9 +37,16 @@ class Dialect(NamedTuple):
     def call(self, schema: str, function: str, types: Sequence[str]) -> str:
         """The statement that calls a function."""
         places = ", ".join(
-            f"CAST({self.placeholder.format(number)} AS {kind})" for number, kind in enumerate(types, 1)
+            f"CAST(CAST({place} AS text) AS {kind})" if _numbers(kind) else f"CAST({place} AS {kind})"
+            for place, kind in (
+                (self.placeholder.format(number), kind) for number, kind in enumerate(types, 1)
+            )
         )
         return f"SELECT * FROM {self.escape(quoted(schema))}.{function}({places})"
+
+
+def _numbers(kind: str) -> bool:
+    return kind.endswith("[]") and kind != "text[]"
 
 
 OURS = Dialect()
@@ -59,9 +66,12 @@ def enqueue_values(
     notify: bool | None,
 ) -> tuple[Any, ...]:
     """Its parameters. `notify` True calls sleepers when the caller's transaction commits."""
-    return (
+    values: tuple[Any, ...] = (
         *rows.enqueued(jobs), rows.declared(limits), now, settings.reservation_ttl, keep(settings), by, notify,
     )  # fmt: skip
+    return tuple(
+        Numbers.of(value) if _numbers(kind) else value for value, kind in zip(values, TYPES, strict=True)
+    )
 
 
 def one_call(schema: str, dialect: Dialect = OURS) -> str:

@@ -14,7 +14,7 @@ from headgate.engine.postgres.trouble import translated, translation
 from headgate.errors import EngineUnavailable
 
 MOST = 8
-"""Connections per event loop and process. A worker uses two or three: exchange, heartbeat, sweep."""
+"""Verbs at a time per event loop and process. A worker uses two connections or three: exchange, heartbeat, sweep."""
 CONNECT_TIMEOUT = 10
 
 Connection = Any
@@ -28,18 +28,33 @@ Loop = asyncio.AbstractEventLoop
 
 
 class Lane:
-    """The connections of one event loop: the one used last is used next."""
+    """The connections of one event loop: the one used last is used next.
+
+    Those that have exchanged are kept for that. A server plans a step anew on each connection, which takes ten times as
+    long as the step: a sweep that takes the connection of the exchange makes the next job wait for it.
+    """
 
     def __init__(self) -> None:
         self.idle: list[Connection] = []
+        self.exchanging: list[Connection] = []
         self.turn = asyncio.Semaphore(MOST)
 
-    def take(self) -> Connection | None:
-        while self.idle:
-            connection = self.idle.pop()
-            if not connection.is_closed():
-                return connection
+    def take(self, exchange: bool) -> Connection | None:
+        for idle in (self.exchanging, self.idle) if exchange else (self.idle,):
+            while idle:
+                connection = idle.pop()
+                if not connection.is_closed():
+                    return connection
         return None
+
+    def give_back(self, connection: Connection, exchange: bool) -> None:
+        (self.exchanging if exchange else self.idle).append(connection)
+
+    def clear(self) -> list[Connection]:
+        idle = self.idle + self.exchanging
+        self.idle.clear()
+        self.exchanging.clear()
+        return idle
 
 
 class Borrowed:
@@ -48,16 +63,17 @@ class Borrowed:
     One that was interrupted or in trouble is not used again: it may lead to a server that has become a standby.
     """
 
-    __slots__ = ("_connection", "_lane", "_lanes")
+    __slots__ = ("_connection", "_exchange", "_lane", "_lanes")
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, exchange: bool) -> None:
         self._lanes = lanes
+        self._exchange = exchange
 
     async def __aenter__(self) -> Connection:
         lane = self._lane = await self._lanes.lane()
         await lane.turn.acquire()
         try:
-            connection = self._connection = lane.take() or await self._lanes.connect()
+            connection = self._connection = lane.take(self._exchange) or await self._lanes.connect()
         except BaseException:
             lane.turn.release()
             raise
@@ -74,7 +90,7 @@ class Borrowed:
         ):
             connection.terminate()
         if not connection.is_closed():
-            lane.idle.append(connection)
+            lane.give_back(connection, self._exchange)
         if known:
             raise known from error
 
@@ -94,9 +110,9 @@ class Lanes:
         with translated(self.where, connecting=True):
             return await _connect(self.dsn, timeout=CONNECT_TIMEOUT, **self.options)
 
-    def connection(self) -> Borrowed:
+    def connection(self, *, exchange: bool = False) -> Borrowed:
         """A connection for one verb, or a few in a row: `async with`."""
-        return Borrowed(self)
+        return Borrowed(self, exchange)
 
     async def lane(self) -> Lane:
         """The connections of the loop that runs this."""
@@ -114,7 +130,7 @@ class Lanes:
             yield
         finally:
             lane = self._lanes.pop(loop, None)
-            for connection in lane.idle if lane is not None else ():
+            for connection in lane.clear() if lane is not None else ():
                 connection.terminate()
             await asyncio.sleep(0)
 
@@ -122,12 +138,11 @@ class Lanes:
         """Let go of every connection, also of those of other loops."""
         here = asyncio.get_running_loop()
         for loop, lane in list(self._lanes.items()):
-            for connection in lane.idle:
+            for connection in lane.clear():
                 if loop is here:
                     await _close(connection)
                 elif loop.is_running():
                     loop.call_soon_threadsafe(connection.terminate)
-            lane.idle.clear()
         self._lanes.clear()
         if (end := self._ends.pop(here, None)) is not None:
             await end.aclose()

@@ -20,7 +20,7 @@ from headgate.engine.contract import (
     Stopped,
     Succeeded,
 )
-from headgate.engine.postgres.wire import got, got_if, got_key, put, put_error, put_if, put_key
+from headgate.engine.postgres.wire import Numbers, got, got_if, got_key, put, put_error, put_if, put_key
 from headgate.job import Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
@@ -39,9 +39,9 @@ def to_json(value: Any) -> str:
 write_retry: Callable[[RetryPolicy], str] = lru_cache(1000)(to_json)
 
 
-def uses(keys: Sequence[str] | None, units: Sequence[int] | None) -> tuple[Use, ...]:
+def uses(keys: Sequence[str] | None, units: Sequence[int | str] | None) -> tuple[Use, ...]:
     """A job's needs."""
-    return tuple(Use(got_key(key), each) for key, each in zip(keys or (), units or (), strict=True))
+    return tuple(Use(got_key(key), int(each)) for key, each in zip(keys or (), units or (), strict=True))
 
 
 def history(text: str | None) -> tuple[PastAttempt, ...]:
@@ -164,20 +164,20 @@ class Reports:
                     outcomes.add(attempt)
                 self.sent.append(report)
 
-    def arrays(self) -> tuple[list[Any], ...]:
+    def arrays(self) -> tuple[list[Any] | Numbers, ...]:
         """Ids, attempts, kinds, texts, times."""
         said = [_said(report) for report in self.sent]
         return (
             [put(report.job) for report in self.sent],
-            [report.attempt for report in self.sent],
+            Numbers.of(report.attempt for report in self.sent),
             [kind for kind, _, _ in said],
             [text for _, text, _ in said],
-            [time for _, _, time in said],
+            Numbers.of(time for _, _, time in said),
         )
 
-    def refused(self, places: Sequence[int] | None) -> tuple[tuple[str, int], ...]:
+    def refused(self, places: Sequence[str] | None) -> tuple[tuple[str, int], ...]:
         """The reports that the fence refused, in their order."""
-        wrong = {place - 1 for place in places or ()}
+        wrong = {int(place) - 1 for place in places or ()}
         return tuple(
             (report.job, report.attempt)
             for report, place in zip(self.reports, self._place, strict=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from headgate.engine.postgres.lanes import Lanes
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import quoted
+from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.tidying import Tidy
 from headgate.engine.postgres.waking import Watchers
+from headgate.engine.postgres.wire import Numbers
 
 
 class Store:
@@ -31,15 +33,18 @@ class Store:
     async def call(self, function: str, *values: Any) -> Any:
         """One row of one function."""
         async with self.lanes.connection() as connection:
-            return await connection.fetchrow(self._statement(function, len(values)), *values)
+            return await connection.fetchrow(self._statement(function, values), *values)
 
-    async def rows(self, function: str, *values: Any) -> list[Any]:
-        """All rows of one function."""
-        async with self.lanes.connection() as connection:
-            return await connection.fetch(self._statement(function, len(values)), *values)
+    async def exchange(self, *values: Any) -> list[Any]:
+        """All rows of an exchange."""
+        async with self.lanes.connection(exchange=True) as connection:
+            return await connection.fetch(sql("exchange", self.schema), *values)
 
-    def _statement(self, function: str, count: int) -> str:
-        places = ", ".join(f"${number}" for number in range(1, count + 1))
+    def _statement(self, function: str, values: Sequence[Any]) -> str:
+        places = ", ".join(
+            f"${number}{'::text::bigint[]' if isinstance(value, Numbers) else ''}"
+            for number, value in enumerate(values, 1)
+        )
         return f"SELECT * FROM {self.name}.{function}({places})"
 
     @asynccontextmanager

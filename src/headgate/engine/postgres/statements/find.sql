@@ -1,7 +1,7 @@
 -- Jobs that match, newest first.   $1 states  $2 queue  $3 task  $4 tenant  $5 waiting_on  $6 ids  $7 unique  $8 after
 -- $9 how many
 -- Reads: live and ended by primary key backwards, or the index of what was asked for.
-SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units, retry, timeout,
+SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
        unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
        cancel_requested, error, result, progress, NULL
 FROM headgate._jobs j
