@@ -280,3 +280,27 @@ async def test_a_limit_declared_anew_as_a_concurrency_limit_frees_those_who_wait
     await world.claim()
     await world.declare(Limit("R", "concurrency", 5))
     assert await world.claim() == ["j2", "j3"]
+
+
+@pytest.mark.parametrize("swept", [False, True])
+async def test_another_algorithm_begins_anew_and_the_first_one_forgets_when_it_has_spent(
+    world: World, swept: bool
+) -> None:
+    """There and back without a start in between changes nothing."""
+
+    async def becomes(algorithm: Algorithm) -> int:
+        await world.rate("R", 2, per=100, algorithm=algorithm)
+        if swept:
+            await world.later(1)
+        return len(await world.claim_all())
+
+    await world.rate("R", 2, per=100)
+    await world.fill(20, "R")
+    assert await becomes("token_bucket") == 2
+    await world.rate("R", 2, per=100, algorithm="sliding_window")
+    assert await becomes("token_bucket") == 0
+    assert await becomes("sliding_window") == 2
+    await world.rate("R", 2, per=100, algorithm="token_bucket")
+    assert await becomes("sliding_window") == 0
+    assert await becomes("token_bucket") == 2
+    assert await becomes("sliding_window") == 2

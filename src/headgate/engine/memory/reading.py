@@ -205,6 +205,6 @@ def next_due(store: Store) -> int | None:
 
 
 def is_idle_rate(ledger: MemoryLedger, key: str, now: int) -> bool:
-    """Whether a rate key's meter can be forgotten."""
-    rule = ledger.rule(key)
-    return not (is_rate(key) and isinstance(rule, Pace)) or ledger.meter(key).idle(rule, now)
+    """Whether a rate key's meter can be forgotten, also one that an earlier algorithm left."""
+    rule, meter = ledger.rule(key), ledger.store.meters.get(key)
+    return meter is None or not (is_rate(key) and isinstance(rule, Pace)) or meter.idle(rule, now)

@@ -172,6 +172,7 @@ class SqliteLedger:
             self._spent[key] = meter
             self._pending = True
         else:
+            self.execute(sql("forget_meter"), (key,))
             self.execute(sql("forget_starts"), (key, self.now - pace.period))
             self.execute(sql("put_start"), (key, self.now, units))
 
@@ -312,6 +313,7 @@ class SqliteLedger:
         self._write_many("set_aside", self._aside)
         for key, bucket in self._spent.items():
             self.execute(sql("put_meter"), (key, bucket.full_at))
+            self.execute(sql("forget_starts"), (key, self.now))
         self._spent.clear()
 
     def _insert(self) -> None:

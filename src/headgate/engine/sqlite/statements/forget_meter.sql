@@ -1,2 +1,2 @@
--- An idle bucket costs nothing.   ?1 key
+-- A bucket that is full, or that a window has taken the place of.   ?1 key
 DELETE FROM meters WHERE key = ?1;
