@@ -196,3 +196,28 @@ async def test_a_rival_that_goes_while_jobs_are_stored_still_stands_for_one(
     assert [(one.id, one.created) for one in stored] == [("a", False), ("b", True)]
     assert await engine.states(["a", "b", "x"]) == [None, JobState.READY, None]
     assert audit(await engine.snapshot()) == []
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["passed on", "offered"])
+async def test_a_waiter_that_somebody_holds_is_looked_at_again(
+    engine: PostgresEngine, locks: psycopg.Connection, schema: str, several: bool
+) -> None:
+    """Its slot came back while it was in other hands: the key is noted, the audit knows, the next claim offers it."""
+    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 9)])
+    await engine.register(Worker("w", frozenset("t")))
+    uses = canonical([(Key("A"), 1), *([(Key("B"), 1)] if several else [])])
+    await engine.enqueue([NewJob(id, "t", uses=uses) for id in ("holder", "head")])
+    (holder,) = (await engine.exchange("w", [], 5)).attempts
+    name = '"' + schema.replace('"', '""') + '"'
+    locks.execute(
+        f"SELECT 1 FROM {name}.live l JOIN {name}.jobs j USING (seq) WHERE j.id = 'head' FOR UPDATE OF l".encode()
+    )
+    answer = await engine.exchange("w", [Succeeded(holder.job, holder.number)], 5)
+    assert answer.attempts == ()
+    snapshot = await engine.snapshot()
+    assert snapshot.unsettled == {Key("A").ident}
+    assert audit(snapshot) == []
+    locks.rollback()
+    assert [each.job for each in (await engine.exchange("w", [], 5)).attempts] == ["head"]
+    snapshot = await engine.snapshot()
+    assert (snapshot.unsettled, audit(snapshot)) == (frozenset(), [])

@@ -130,3 +130,26 @@ async def test_a_newcomer_of_another_queue_is_offered_to_those_who_serve_it(engi
     answer = await engine.exchange("w", [], 10, ["other"])
     assert [attempt.job for attempt in answer.attempts] == ["j0000"]
     assert audit(await engine.snapshot()) == []
+
+
+async def test_newcomers_that_a_worker_found_room_for_and_left_are_promised_it(
+    engine: PostgresEngine,
+) -> None:
+    """Who came after them stands in line behind them: if they are cancelled, their room must go on to him."""
+    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 10)])
+    await engine.register(Worker("w", frozenset("t")))
+
+    def both(id: str, key: int) -> NewJob:
+        return NewJob(id, "t", uses=canonical([(Key("A", str(key)), 1), (Key("B"), 1)]))
+
+    await engine.enqueue([both("holder", 0)])
+    assert len((await engine.exchange("w", [], 1)).attempts) == 1
+    await engine.enqueue([both("busy", 0)])
+    await engine.enqueue([both("first", 1), both("left", 2), both("behind", 2)])
+    assert [each.job for each in (await engine.exchange("w", [], 1)).attempts] == ["first"]
+    assert await engine.states(["left", "behind"]) == [JobState.READY, JobState.WAITING]
+    assert audit(await engine.snapshot()) == []
+    await engine.cancel(["left"])
+    assert audit(await engine.snapshot()) == []
+    assert [each.job for each in (await engine.exchange("w", [], 1)).attempts] == ["behind"]
+    assert audit(await engine.snapshot()) == []

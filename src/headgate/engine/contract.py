@@ -347,7 +347,8 @@ class Snapshot(Record, frozen=True):
 
     `holders` maps a key to {job id: reserved}; `free` is what each key that is held or waited for has left (None:
     no limit); `timers` are the armed timers of rate keys; `most` is the largest number of tokens that each rate key
-    with waiters can ever have (left out where there is no limit).
+    with waiters can ever have (left out where there is no limit). `unsettled` are keys that the store has noted down
+    to be looked at: the next claim or sweep offers what room they have.
     """
 
     jobs: tuple[JobView, ...]
@@ -357,6 +358,7 @@ class Snapshot(Record, frozen=True):
     workers: frozenset[str]
     now: int
     most: Mapping[str, int] = {}
+    unsettled: frozenset[str] = frozenset()
 
 
 # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -148,7 +148,7 @@ class Reader:
         """Everything that admission depends on, in one transaction that sees one instant."""
         async with self.connection.transaction(isolation="repeatable_read", readonly=True):
             book, at = await self.book(now)
-            ((jobs, holders, timers, workers, meters, starts),) = await self._rows("snapshot")
+            ((jobs, holders, timers, workers, meters, starts, checks),) = await self._rows("snapshot")
         held: defaultdict[str, dict[str, bool]] = defaultdict(dict)
         for key, id, reserved in _decode(holders):
             held[got_key(key)][got(id) if id is not None else "?"] = reserved
@@ -170,6 +170,7 @@ class Reader:
                 for key in waited
                 if isinstance(rule := book.rule(key), Pace) and rule.limit is not None
             },
+            unsettled=frozenset(map(got_key, _decode(checks))),
         )
 
 

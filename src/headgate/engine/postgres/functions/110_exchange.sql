@@ -170,8 +170,11 @@ BEGIN
     -- Where all that is ready are newcomers on busy keys, they stand in line before anything is passed on.
     IF v_new AND cardinality(v_cands) > 0 AND cardinality(v_freed) > 0 AND NOT v_capped AND NOT v_each THEN
         v_found := cardinality(v_cands);
-        SELECT a.cands INTO v_cands FROM headgate._meet(v_cands, v_known, at) AS a;
+        SELECT a.cands, a.offers INTO v_cands, v_offers FROM headgate._meet(v_cands, v_known, at) AS a;
         v_limited := cardinality(v_cands) > 0;
+        IF v_limited THEN
+            PERFORM headgate._promise(v_cands, v_offers);
+        END IF;
         v_met := NOT v_limited AND v_found = least(v_wanted, v_looks);
     END IF;
 
@@ -211,6 +214,8 @@ BEGIN
             SELECT k.key, k.job, at, false FROM unnest(v_offers, v_round) AS k (key, job);
         ELSE
             IF v_offered > 0 OR v_each OR v_cands IS NULL THEN
+                -- Those found before are held, so that others pass over them, and may not be among the next.
+                wake := wake OR coalesce(cardinality(v_cands), 0) > 0;
                 SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
                 FROM headgate._ready(p_queues, v_known, v_asked, v_left) AS r;
                 wake := wake OR v_spare;
@@ -233,6 +238,7 @@ BEGIN
                 FROM headgate._meet(v_cands, v_known, at) AS a;
                 v_many := v_found = v_asked AND cardinality(v_cands) = 0;
                 IF cardinality(v_cands) > v_wanted THEN  -- others may have passed over the rest meanwhile
+                    PERFORM headgate._promise(v_cands[v_wanted + 1 :], v_offers[v_wanted + 1 :]);
                     v_cands := v_cands[1 : v_wanted];
                     wake := true;
                 END IF;

@@ -8,4 +8,5 @@ SELECT (SELECT coalesce(json_agg(json_build_array(id, state, queue, task, priori
        (SELECT coalesce(json_agg(json_build_array(key, at)), '[]') FROM headgate.timers),
        (SELECT coalesce(json_agg(id), '[]') FROM headgate.workers),
        (SELECT coalesce(json_agg(json_build_array(key, full_at)), '[]') FROM headgate.meters),
-       (SELECT coalesce(json_agg(json_build_array(key, at, units) ORDER BY at), '[]') FROM headgate.starts);
+       (SELECT coalesce(json_agg(json_build_array(key, at, units) ORDER BY at), '[]') FROM headgate.starts),
+       (SELECT coalesce(json_agg(DISTINCT key), '[]') FROM headgate.rechecks);

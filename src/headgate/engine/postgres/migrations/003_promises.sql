@@ -1,0 +1,2 @@
+-- Tables are as they were; with this version all functions are made anew.
+SELECT 1;
