@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Any
 
+import pytest
+
 from headgate.engine.contract import Failed, Limit, Progress, Succeeded, Worker
-from headgate.engine.postgres import PostgresEngine
+from headgate.engine.postgres import PostgresEngine, lanes
 from headgate.job import NewJob
 from headgate.keys import Key, Use
 
@@ -40,6 +43,20 @@ async def test_one_that_was_closed_is_replaced(engine: PostgresEngine) -> None:
     async with engine.lanes.connection(exchange=True) as connection:
         await connection.close()
     assert await pid(engine, exchange=True) != first
+
+
+async def test_those_that_nobody_has_needed_for_a_while_are_hung_up(
+    engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncExitStack() as stack:
+        held = [
+            await stack.enter_async_context(engine.lanes.connection(exchange=exchange))
+            for exchange in (False, False, True, True)
+        ]
+    assert not any(connection.is_closed() for connection in held)
+    monkeypatch.setattr(lanes, "IDLE", 0.0)
+    await engine.clock()
+    assert sum(connection.is_closed() for connection in held) == 3
 
 
 async def test_nothing_is_asked_about_types_on_a_job_s_way(engine: PostgresEngine) -> None:

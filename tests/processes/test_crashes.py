@@ -122,7 +122,7 @@ def test_workers_killed_at_random_under_load_lose_nothing_and_exceed_nothing(
     place: Place, until_done: Callable[..., None]
 ):
     dice = random.Random(20)
-    shop, customers, seconds = place.shop, 15, 15.0
+    shop, customers, seconds = place.shop, 15, 10.0
     handles: list[str] = []
     workers: list[Child] = [place.worker(lease=2, concurrency=8, wait=False) for _ in range(4)]
     end = time.monotonic() + seconds
@@ -143,7 +143,7 @@ def test_workers_killed_at_random_under_load_lose_nothing_and_exceed_nothing(
         time.sleep(dice.uniform(0.05, 0.15))
     until_done()
 
-    assert len(place.killed) >= 8
+    assert len(place.killed) >= 5
     assert place.app.count_sync(state="succeeded") == len(handles)
     assert set(place.record.jobs("end")) == set(handles)
     overlaps = place.record.overlaps(place.killed)

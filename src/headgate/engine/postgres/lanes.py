@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, cast
@@ -16,6 +17,8 @@ from headgate.errors import EngineUnavailable
 MOST = 8
 """Verbs at a time per event loop and process. A worker uses two connections or three: exchange, heartbeat, sweep."""
 CONNECT_TIMEOUT = 10
+IDLE = 60.0
+"""Seconds after which a connection that nobody has needed is hung up: a server has a hundred for everybody."""
 
 Connection = Any
 """An asyncpg connection; the driver is not typed."""
@@ -35,26 +38,29 @@ class Lane:
     """
 
     def __init__(self) -> None:
-        self.idle: list[Connection] = []
-        self.exchanging: list[Connection] = []
         self.turn = asyncio.Semaphore(MOST)
+        self._idle: list[tuple[Connection, float]] = []
+        self._exchanging: list[tuple[Connection, float]] = []
 
     def take(self, exchange: bool) -> Connection | None:
-        for idle in (self.exchanging, self.idle) if exchange else (self.idle,):
+        for idle in (self._exchanging, self._idle) if exchange else (self._idle,):
             while idle:
-                connection = idle.pop()
+                connection, _ = idle.pop()
                 if not connection.is_closed():
                     return connection
         return None
 
-    def give_back(self, connection: Connection, exchange: bool) -> None:
-        (self.exchanging if exchange else self.idle).append(connection)
+    def give_back(self, connection: Connection, exchange: bool, now: float) -> None:
+        (self._exchanging if exchange else self._idle).append((connection, now))
+        for idle in (self._exchanging, self._idle):
+            while idle and idle[0][1] < now - IDLE:
+                idle.pop(0)[0].terminate()
 
     def clear(self) -> list[Connection]:
-        idle = self.idle + self.exchanging
-        self.idle.clear()
-        self.exchanging.clear()
-        return idle
+        found = [connection for connection, _ in self._idle + self._exchanging]
+        self._idle.clear()
+        self._exchanging.clear()
+        return found
 
 
 class Borrowed:
@@ -90,7 +96,7 @@ class Borrowed:
         ):
             connection.terminate()
         if not connection.is_closed():
-            lane.give_back(connection, self._exchange)
+            lane.give_back(connection, self._exchange, time.monotonic())
         if known:
             raise known from error
 
