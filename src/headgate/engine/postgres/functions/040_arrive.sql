@@ -129,14 +129,14 @@ BEGIN
 END $$;
 
 -- Newcomers that have arrived and are not claimed in this step keep the room that was found for them: others may stand
--- in line behind them already.   p_keys   who promised it, one for each; the caller holds the jobs and the keys
+-- in line behind them already.   p_keys   who promised it to each, NULL for the others among p_seqs
+-- The caller holds the jobs and the keys.
 CREATE OR REPLACE FUNCTION headgate._promise(p_seqs bigint[], p_keys text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     UPDATE headgate.live j
-    SET offered_by = p.key, fresh = false,
-        units = CASE WHEN p.key IS NULL THEN 0 ELSE coalesce(j.use_units[array_position(j.use_keys, p.key)], 1) END
-    FROM unnest(p_seqs, p_keys) AS p (seq, key) WHERE j.seq = p.seq AND j.fresh;
+    SET offered_by = p.key, fresh = false, units = coalesce(j.use_units[array_position(j.use_keys, p.key)], 1)
+    FROM unnest(p_seqs, p_keys) AS p (seq, key) WHERE j.seq = p.seq AND p.key IS NOT NULL;
 END $$;
 
 -- Newcomers among a worker's candidates arrive. `cands` are the others and those who have room, in the order of
