@@ -82,21 +82,25 @@ async def test_a_slot_goes_to_the_next_in_line_whatever_else_there_is(engine: Po
     assert audit(await engine.snapshot()) == []
 
 
-@pytest.mark.parametrize("several", [False, True], ids=["one key", "two keys"])
+@pytest.mark.parametrize("kind", ["one key", "two keys", "cap", "rate"])
 async def test_a_sweep_offers_room_to_newcomers_that_no_claim_has_met(
-    engine: PostgresEngine, several: bool
+    engine: PostgresEngine, kind: str
 ) -> None:
-    """Those that need several keys are left to claims for a second."""
-    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 100)])
+    """Those that need tokens alone are left to claims for a second."""
+    caps = [Limit("task:t", "concurrency", 100)] if kind == "cap" else []
+    rates = [Limit("R", "rate", 1, 100 * SECOND)]
+    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 100), *caps, *rates])
     jobs = [job(number) for number in range(3 * KEYS)]
-    if several:
+    if kind == "two keys":
         jobs = [replace(each, uses=canonical([*_pairs(each), (Key("B"), 1)])) for each in jobs]
+    elif kind == "rate":
+        jobs = [replace(each, uses=canonical([(Key("R", _key(each.id), rate=True), 1)])) for each in jobs]
     await engine.enqueue(jobs, now=START)
     ids = [each.id for each in jobs]
     assert await engine.states(ids) == [JobState.READY] * 3 * KEYS, "until somebody has looked"
     assert audit(await engine.snapshot(now=START)) == []
     first = await engine.sweep(now=START + SECOND // 2)
-    assert first.offered == (0 if several else KEYS)
+    assert first.offered == (0 if kind == "rate" else KEYS)
     await engine.sweep(now=START + 2 * SECOND)
     assert await engine.states(ids) == [JobState.READY] * KEYS + [JobState.WAITING] * 2 * KEYS
     assert audit(await engine.snapshot(now=START + 2 * SECOND)) == []
@@ -132,24 +136,49 @@ async def test_a_newcomer_of_another_queue_is_offered_to_those_who_serve_it(engi
     assert audit(await engine.snapshot()) == []
 
 
+@pytest.mark.parametrize("cancelled", [False, True])
 async def test_newcomers_that_a_worker_found_room_for_and_left_are_promised_it(
-    engine: PostgresEngine,
+    engine: PostgresEngine, cancelled: bool
 ) -> None:
-    """Who came after them stands in line behind them: if they are cancelled, their room must go on to him."""
-    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 10)])
+    """Who came after them stands in line behind them: only if they are cancelled, their room goes on to him."""
+    await engine.declare([Limit("R", "rate", 1, 100 * SECOND)])
     await engine.register(Worker("w", frozenset("t")))
 
-    def both(id: str, key: int) -> NewJob:
-        return NewJob(id, "t", uses=canonical([(Key("A", str(key)), 1), (Key("B"), 1)]))
+    def rated(id: str, key: str) -> NewJob:
+        return NewJob(id, "t", uses=canonical([(Key("R", key, rate=True), 1)]))
 
-    await engine.enqueue([both("holder", 0)])
+    await engine.enqueue([rated("spender", "0")])
     assert len((await engine.exchange("w", [], 1)).attempts) == 1
-    await engine.enqueue([both("busy", 0)])
-    await engine.enqueue([both("first", 1), both("left", 2), both("behind", 2)])
+    await engine.enqueue([rated("late", "0")])
+    await engine.enqueue([rated("first", "1"), rated("left", "2"), rated("behind", "2")])
     assert [each.job for each in (await engine.exchange("w", [], 1)).attempts] == ["first"]
     assert await engine.states(["left", "behind"]) == [JobState.READY, JobState.WAITING]
     assert audit(await engine.snapshot()) == []
-    await engine.cancel(["left"])
+    if cancelled:
+        await engine.cancel(["left"])
+        assert audit(await engine.snapshot()) == []
+    found = (await engine.exchange("w", [], 5)).attempts
+    assert [each.job for each in found] == ["behind" if cancelled else "left"]
     assert audit(await engine.snapshot()) == []
-    assert [each.job for each in (await engine.exchange("w", [], 1)).attempts] == ["behind"]
+
+
+@pytest.mark.parametrize("unique", [None, "u"])
+async def test_newcomers_of_a_key_start_in_order_whatever_else_they_need(
+    engine: PostgresEngine, unique: str | None
+) -> None:
+    """Who needs more than the key, or came in a call with others, stands in its line like those after him."""
+    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 9)])
+    await engine.register(Worker("w", frozenset("t")))
+    alone, both = canonical([(Key("A"), 1)]), canonical([(Key("A"), 1), (Key("B"), 1)])
+    await engine.enqueue([NewJob("holder", "t", uses=alone)])
+    (attempt,) = (await engine.exchange("w", [], 1)).attempts
+    await engine.enqueue([NewJob("1", "t", uses=both, unique=unique), NewJob("other", "t")])
+    await engine.enqueue([NewJob("2", "t", uses=alone), NewJob("3", "t", uses=both)])
+    await engine.enqueue([NewJob("4", "t", uses=alone)])
+    started: list[str] = []
+    while attempt is not None:
+        found = (await engine.exchange("w", [Succeeded(attempt.job, attempt.number)], 2)).attempts
+        started += [each.job for each in found if each.job != "other"]
+        attempt = next((each for each in found if each.job != "other"), None)
+    assert started == ["1", "2", "3", "4"]
     assert audit(await engine.snapshot()) == []

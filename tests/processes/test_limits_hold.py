@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
@@ -87,3 +90,24 @@ time.monotonic = lambda: real_monotonic() + SHIFT
     assert info.started_at is not None
     assert 0 <= (info.started_at - info.due).total_seconds() < 1
     assert len({line.pid for line in place.record.lines("start")}) == 2
+
+
+@pytest.mark.slow
+def test_jobs_of_a_key_start_in_the_order_they_came(place: Place, until_done: Callable[..., None]):
+    """One by one or many at once, from two tasks, on whichever of three workers."""
+    dice = random.Random(5)
+    for concurrency in (2, 5, 20):
+        place.worker(concurrency=concurrency, wait=False)
+    ids: defaultdict[str, list[str]] = defaultdict(list)
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        keys = [dice.randrange(5) for _ in range(dice.choice([1, 1, 3, 20]))]
+        tasks = [dice.choice([place.shop.visit, place.shop.visit_in_thread]) for _ in keys]
+        jobs = [task.job(key, dice.uniform(0, 0.01)) for key, task in zip(keys, tasks, strict=True)]
+        handles = place.app.enqueue_many_sync(jobs)
+        for key, handle in zip(keys, handles, strict=True):
+            ids[f"customer={key}"].append(handle.id)
+        time.sleep(dice.choice([0, 0.02, 0.1]))
+    until_done()
+    started = {key: [line.job for line in place.record.lines("start", key)] for key in ids}
+    assert started == ids

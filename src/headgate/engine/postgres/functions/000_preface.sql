@@ -25,9 +25,9 @@
 -- order.)
 --
 -- Enqueue takes only 0, unless it replaces a job or declares a limit, so that it can ride in a caller's transaction. A
--- newcomer that needs one slot of one key stands in the line of that key at once, and the key goes into `rechecks`:
--- should the key be idle, the next claim (or sweep) offers its room. Any other limited newcomer is `fresh`: ready, and
--- whoever meets it first lets it arrive by the full rule. Neither can be forgotten, so no wake-up can be lost by that.
+-- newcomer that needs a slot stands in the line of its first key at once, and the key goes into `rechecks`: should the
+-- key be idle, the next claim (or sweep) offers its room. One that needs tokens alone is `fresh`: ready, and whoever
+-- meets it first lets it arrive by the full rule. Neither can be forgotten, so no wake-up can be lost by that.
 -- (Where enqueue replaces a job in a caller's transaction, it takes its row, but no rules and no key, and notes the
 -- keys in `rechecks`, too.)
 --

@@ -15,7 +15,8 @@ DECLARE
     v_due    bigint := coalesce(p_at, v_now + p_delay);
     v_is_due boolean := v_due <= v_now;
     v_rate   boolean := p_key LIKE 'r%';
-    v_line   boolean;  -- it needs one slot of one key: it stands in the line of that key at once
+    v_first  text := p_key;
+    v_line   boolean;  -- it needs a slot: it stands in the line of its first key at once
     v_fresh  boolean;
     l        record;
 BEGIN
@@ -29,11 +30,13 @@ BEGIN
         detail := l.kind;
         RETURN;
     END IF;
-    v_line := v_is_due AND p_key IS NOT NULL AND NOT v_rate AND p_units = 1 AND NOT l.caps;
-    v_fresh := v_is_due AND NOT v_line AND p_key IS NOT NULL;
-    IF l.caps AND v_is_due AND NOT v_fresh THEN
-        v_fresh := (headgate._uses(p_task, p_queue, NULL, NULL, true)).keys IS NOT NULL;
+    IF l.caps THEN
+        SELECT u.keys[1] INTO v_first
+        FROM headgate._uses(p_task, p_queue, array_remove(ARRAY[p_key], NULL), array_remove(ARRAY[p_units], NULL), true)
+            AS u;
     END IF;
+    v_line := v_is_due AND coalesce(v_first LIKE 'c%' AND (v_first <> p_key OR p_units = 1) IS NOT FALSE, false);
+    v_fresh := v_is_due AND NOT v_line AND v_first IS NOT NULL;
     WITH stored AS (
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
                                    retry, timeout, metadata, retention)
@@ -47,14 +50,14 @@ BEGIN
     SELECT s.seq, p_task, p_queue, p_tenant, p_priority, v_due,
            CASE WHEN NOT v_is_due THEN 'scheduled' WHEN v_line THEN 'waiting' ELSE 'ready' END,
            s.use_keys, s.use_units, v_fresh, v_line,
-           CASE WHEN v_line THEN p_key END, v_line::integer, CASE WHEN v_line THEN 0 END
+           CASE WHEN v_line THEN v_first END, v_line::integer, CASE WHEN v_line THEN 0 END
     FROM stored s;
     IF NOT FOUND THEN
         problem := 'exists';
         RETURN;
     END IF;
     IF v_line THEN
-        INSERT INTO headgate.rechecks (key) VALUES (p_key);
+        INSERT INTO headgate.rechecks (key) VALUES (v_first);
     END IF;
     state := CASE WHEN v_is_due THEN 'ready' ELSE 'scheduled' END;
     IF p_notify THEN

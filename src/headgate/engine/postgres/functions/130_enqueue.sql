@@ -30,8 +30,9 @@ DECLARE
     v_each     boolean := cardinality(p_use_jobs) = 0 AND cardinality(p_use_keys) > 0;
     v_changes  boolean := p_declared IS NOT NULL AND headgate._differs(p_declared);
     v_unique   boolean := cardinality(array_remove(p_uniques, NULL)) > 0;
-    -- newcomers that need one slot of one key stand in its line at once, if nothing else is to be asked
-    v_lines    boolean := v_each AND NOT v_caps AND NOT v_changes AND NOT v_unique;
+    -- newcomers that need a slot stand in the line of their first key at once, if nothing else is to be asked
+    v_lines    boolean := (v_caps OR cardinality(p_use_keys) > 0) AND NOT v_changes;
+    v_firsts   text[];
     v_keys     text[] := CASE WHEN v_each THEN p_use_keys END;
     v_units    bigint[] := CASE WHEN v_each THEN p_use_units END;
     v_seqs     bigint[];
@@ -75,6 +76,7 @@ BEGIN
         SELECT c.rivals, c.ousts, c.problem, c.subject, c.detail INTO rivals, v_ousts, problem, subject, detail
         FROM headgate._conflicts(p_ids, v_seqs, p_tenants, p_uniques, p_conflicts) AS c;
         v_ousted := array_remove(v_ousts, NULL);
+        v_lines := v_lines AND cardinality(v_ousted) = 0;
         IF detail LIKE 'new %' THEN
             n := array_position(p_ids, subject);
             detail := CASE WHEN coalesce(v_at, p_ats[n], v_now + coalesce(v_delay, p_delays[n])) <= v_now THEN 'ready'
@@ -82,7 +84,7 @@ BEGIN
         END IF;
     END IF;
 
-    WITH rows AS MATERIALIZED (
+    WITH called AS MATERIALIZED (
         SELECT r.seq, r.id, coalesce(v_task, r.task) AS task, coalesce(v_queue, r.queue) AS queue,
                coalesce(v_tenant, r.tenant) AS tenant, coalesce(v_priority, r.priority) AS priority, d.due,
                coalesce(v_args, r.args) AS args, coalesce(v_retry, r.retry) AS retry,
@@ -90,8 +92,7 @@ BEGIN
                CASE WHEN r.ousts IS NULL AND r.seq <> ALL (v_ousted) THEN r.unique_key END AS has_key,
                coalesce(v_metadata, r.metadata) AS metadata, coalesce(v_kept, r.retention) AS retention,
                CASE WHEN v_each THEN ARRAY[r.key] ELSE u.keys END AS keys,
-               CASE WHEN v_each THEN ARRAY[r.units] ELSE u.units END AS units,
-               d.due <= v_now AS is_due, v_lines AND d.due <= v_now AND r.units = 1 AND r.key LIKE 'c%' AS in_line
+               CASE WHEN v_each THEN ARRAY[r.units] ELSE u.units END AS units, d.due <= v_now AS is_due
         FROM unnest(v_seqs, p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries,
                     p_timeouts, p_uniques, p_metadatas, p_retentions, rivals, v_ousts, v_keys, v_units)
             WITH ORDINALITY AS r (seq, id, task, queue, args, tenant, priority, delay, at, retry, timeout, unique_key,
@@ -103,7 +104,18 @@ BEGIN
         ) AS u ON u.job = r.n
         CROSS JOIN LATERAL (SELECT coalesce(v_at, r.at, v_now + coalesce(v_delay, r.delay)) AS due) AS d
         WHERE r.rival IS NULL AND problem IS NULL
-        ORDER BY r.id COLLATE "C"
+    ), caps AS (
+        SELECT q.task, q.queue, (headgate._uses(q.task, q.queue, NULL, NULL, true)).keys[1] AS key
+        FROM (SELECT DISTINCT c.task, c.queue FROM called c WHERE v_caps) AS q
+    ), rows AS MATERIALIZED (
+        SELECT c.*, f.key AS first, coalesce(v_lines AND c.is_due AND f.key LIKE 'c%'
+                                             AND (f.key <> c.keys[1] OR c.units[1] = 1) IS NOT FALSE, false) AS in_line
+        FROM called c LEFT JOIN caps a ON a.task = c.task AND a.queue = c.queue
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN a.key IS NULL OR c.keys[1] LIKE 'c%'
+                             AND headgate._text(c.keys[1]) COLLATE "C" < headgate._text(a.key) COLLATE "C"
+                        THEN c.keys[1] ELSE a.key END AS key) AS f
+        ORDER BY c.id COLLATE "C"
     ), stored AS (
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
                                    retry, timeout, unique_key, metadata, retention)
@@ -117,12 +129,12 @@ BEGIN
         SELECT r.seq, r.task, r.queue, r.tenant, r.priority, r.due,
                CASE WHEN NOT r.is_due THEN 'scheduled' WHEN r.in_line THEN 'waiting' ELSE 'ready' END, r.keys, r.units,
                r.has_key,
-               r.is_due AND NOT r.in_line AND (r.keys IS NOT NULL
-                   OR v_caps AND (headgate._uses(r.task, r.queue, NULL, NULL, true)).keys IS NOT NULL),
-               r.in_line, CASE WHEN r.in_line THEN r.keys[1] END, r.in_line::integer, CASE WHEN r.in_line THEN 0 END
+               r.is_due AND NOT r.in_line AND r.first IS NOT NULL, r.in_line, CASE WHEN r.in_line THEN r.first END,
+               r.in_line::integer, CASE WHEN r.in_line THEN 0 END
         FROM rows r
     )
-    SELECT count(*) INTO v_count FROM stored;
+    SELECT (SELECT count(*) FROM stored), (SELECT array_agg(DISTINCT r.first) FROM rows r WHERE r.in_line)
+    INTO v_count, v_firsts;
     -- An id that is there already, or comes twice, refuses the whole call, whatever its unique key would have said.
     IF v_count < cardinality(p_ids) AND (
            NOT v_unique OR problem IS NOT NULL OR v_count < cardinality(array_positions(rivals, NULL))
@@ -136,9 +148,8 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    IF v_lines THEN  -- also for keys in whose lines nobody stands now: a look that finds nothing is cheap
-        INSERT INTO headgate.rechecks (key) SELECT DISTINCT k.key FROM unnest(p_use_keys) AS k (key)
-        WHERE k.key LIKE 'c%';
+    IF v_firsts IS NOT NULL THEN
+        INSERT INTO headgate.rechecks (key) SELECT f.key FROM unnest(v_firsts) AS f (key);
     END IF;
 
     IF v_changes THEN
@@ -182,7 +193,8 @@ BEGIN
         NULL;
     ELSIF v_changes OR v_unique THEN
         -- A rival that is gone by now was unfinished when it was met.
-        SELECT array_agg(coalesce(l.state, e.state, 'ready') ORDER BY u.n) INTO states
+        SELECT array_agg(CASE WHEN u.rival IS NULL AND l.state = 'waiting' AND l.unseen THEN 'ready'
+                              ELSE coalesce(l.state, e.state, 'ready') END ORDER BY u.n) INTO states
         FROM unnest(p_ids, rivals) WITH ORDINALITY AS u (id, rival, n) LEFT JOIN headgate.jobs j
             ON j.id = coalesce(u.rival, u.id)
         LEFT JOIN headgate.live l ON l.seq = j.seq LEFT JOIN headgate.ended e ON e.seq = j.seq;

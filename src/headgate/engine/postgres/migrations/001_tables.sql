@@ -3,8 +3,8 @@
 --   jobs       what was asked for: one row per job, written once, so that a job's way costs none of its width
 --   live       unfinished jobs: `state` and the columns beside it say where each stands. The partial indexes are the
 --              lines: ready, newcomers, set aside, scheduled, waiting on a key, running under a worker. What admission
---              asks of a job stands here, too. Enqueue asks no key. A newcomer that needs one slot of one key goes
---              straight to the line of that key, `unseen`, and the key into `rechecks`; any other one is ready and
+--              asks of a job stands here, too. Enqueue asks no key. A newcomer that needs a slot goes straight to the
+--              line of its first key, `unseen`, and the key into `rechecks`; one that needs tokens alone is ready and
 --              `fresh`: the first claim (or sweep) that meets it asks its keys.
 --   ended      how the others ended
 --   attempts   attempts that ended without ending their job; the last one stands in `ended`
