@@ -7,6 +7,7 @@ HeadgateError
 ├── JobExists             a job with this id (or this unique key) is there already
 ├── WrongState            the job is not in a state in which this can be done
 ├── LeaseLost             the worker no longer owns what it reports about
+├── StaleMessage          a worker's message that a later one has overtaken
 ├── JobFailed             result() of a job that failed
 ├── JobCancelled          result() of a job that was cancelled
 └── EngineError           the store
@@ -56,6 +57,10 @@ class WrongState(HeadgateError):
 
 class LeaseLost(HeadgateError):
     """The worker's lease lapsed, or the attempt is no longer its own: the report changed nothing."""
+
+
+class StaleMessage(HeadgateError):
+    """A message of a worker that arrived after a later one had taken effect: it changed nothing."""
 
 
 class JobFailed(HeadgateError):

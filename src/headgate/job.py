@@ -93,7 +93,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored job as every engine shows it."""
+    """A stored job as every engine shows it. `suspicion` and `lost` (rule 15) speak of unfinished jobs only."""
 
     id: str
     task: str
@@ -121,3 +121,5 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     result: str | None
     progress: str | None
     history: tuple[PastAttempt, ...]
+    suspicion: int = 0
+    lost: int = 0

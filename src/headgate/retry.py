@@ -19,6 +19,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, array_like=True):
     backoff: float = 2.0
     max_delay: int = 3600 * SECOND
     jitter: float = 0.0
+    losses: int = 5
 
     def wait(self, tries: int) -> int:
         """Microseconds to wait after the `tries`-th counted attempt, without jitter: every store computes the same."""

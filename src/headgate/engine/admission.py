@@ -327,11 +327,19 @@ class Admission(Generic[J]):
             count += 1
         return count
 
+    def has_room_for(self, head: J, key: str, queue: str) -> bool:
+        """Whether the first waiter of a queue could be offered this key now: between steps a lost wake-up (rule 20),
+        unless it is a rate whose timer is about to ring."""
+        return self.free(key) - self.ledger.offered(key, queue) >= head.units
+
     def _arm(self, key: str, queues: Iterable[str]) -> None:
-        """One timer per rate key: when the first of its queues' heads will find its tokens."""
+        self.ledger.arm(key, self.timer_of(key, queues))
+
+    def timer_of(self, key: str, queues: Iterable[str]) -> int | None:
+        """One timer per rate key: when the first of its queues' heads will find its tokens; None if never."""
         rule = self.ledger.rule(key)
         times = [at for queue in queues if (at := self._head_at(key, queue, rule)) is not None]
-        self.ledger.arm(key, min(times, default=None))
+        return min(times, default=None)
 
     def _head_at(self, key: str, queue: str, rule: Rule) -> int | None:
         heads = self.ledger.waiters(key, queue, 1)

@@ -40,6 +40,8 @@ class Settings(Record, frozen=True):
     keep_failed: int = 14 * DAY
     keep_cancelled: int = 14 * DAY
     busy_timeout: int = 30 * SECOND
+    timeout: int = 30 * SECOND
+    """How long a verb may take before it raises EngineUnavailable; workers set a shorter one (deadline.py)."""
 
 
 class Limit(Record, frozen=True):
@@ -87,6 +89,10 @@ class LimitStatus(Record, frozen=True):
     algorithm: Algorithm = "token_bucket"
 
 
+LimitPlace = tuple[str, str, str]
+"""Name, key and tenant of a LimitStatus: its place in the listing of limits."""
+
+
 class KeyInUse(Record, frozen=True):
     """A key of a floating limit that is held or waited for, and what was last computed for it."""
 
@@ -128,7 +134,10 @@ class ImportResult(Record, frozen=True):
 
 
 class Worker(Record, frozen=True):
-    """A worker as it registers. `queues` None serves every queue; `tasks` are the ones that it can run."""
+    """A worker as it registers. `queues` None serves every queue; `tasks` are the ones that it can run.
+
+    `concurrency` also bounds how many suspects it runs at once (blame.py).
+    """
 
     id: str
     tasks: frozenset[str]
@@ -149,7 +158,10 @@ class WorkerStatus(Record, frozen=True):
 
 
 class Attempt(Record, frozen=True):
-    """A claimed job: all that a worker needs to run it. `tries` counts this attempt, too."""
+    """A claimed job: all that a worker needs to run it. `tries` counts this attempt, too.
+
+    `suspicion` is the job's level of suspicion (rule 15); 0 for nearly every job.
+    """
 
     job: str
     number: int
@@ -165,6 +177,7 @@ class Attempt(Record, frozen=True):
     enqueued_at: int
     started_at: int
     progress: str | None = None
+    suspicion: int = 0
 
 
 class Succeeded(Record, frozen=True):
@@ -244,8 +257,40 @@ class Beat(Record, frozen=True):
     now: int
 
 
+Known = tuple[str, int]
+"""A job id and an attempt number: together they name one run."""
+
+
+class Resumed(Record, frozen=True):
+    """The answer to `resume_worker`: which of the pairs that the worker named are still its own, how many attempts
+    that it did not name were taken back, and which of its jobs were asked to stop."""
+
+    alive: tuple[Known, ...]
+    taken_back: int
+    cancelling: tuple[str, ...]
+    now: int
+
+
+class LostJob(Record, frozen=True):
+    """A job that ended as failed because it was lost with its worker too often."""
+
+    id: str
+    task: str
+    error: str
+
+
+class Lost(Record, frozen=True):
+    """What became of lost workers' attempts: how many there were, and the jobs that failed by it."""
+
+    attempts: int
+    failed: tuple[LostJob, ...] = ()
+
+
 class Swept(Record, frozen=True):
-    """What a sweep did; `more` when a bound was reached and another sweep at once would find work."""
+    """What a sweep did; `more` when a bound was reached and another sweep at once would find work.
+
+    `failed` are the jobs that ended as failed because their worker was lost.
+    """
 
     due: int
     lost: int
@@ -254,6 +299,15 @@ class Swept(Record, frozen=True):
     more: bool
     next_due: int | None
     now: int
+    failed: tuple[LostJob, ...] = ()
+
+
+class Rechecked(Record, frozen=True):
+    """One slice of self-healing (rule 20). `healed` are sentences about what was wrong and has been mended: each of
+    them means a defect somewhere. `after` continues with the next slice; None at the end."""
+
+    healed: tuple[str, ...]
+    after: str | None
 
 
 # ── changes to jobs ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,7 +322,11 @@ class Verdict(Record, frozen=True):
 
 
 class Filter(Record, frozen=True):
-    """Which jobs to find; what is None does not matter. `key` is the ident of a key they wait on or hold."""
+    """Which jobs to find; what is None does not matter, an empty tuple matches nothing.
+
+    `waiting_on` is a key's text form: `name=value` finds the jobs that wait on this key, of any tenant or shared;
+    `name` alone those that wait on any key of the limit.
+    """
 
     states: tuple[JobState, ...] | None = None
     queue: str | None = None
@@ -340,6 +398,8 @@ class JobView(Record, frozen=True):
     attempt: int
     tries: int
     set_aside: bool
+    suspicion: int = 0
+    lost: int = 0
 
 
 class Snapshot(Record, frozen=True):
@@ -359,6 +419,9 @@ class Snapshot(Record, frozen=True):
     now: int
     most: Mapping[str, int] = {}
     unsettled: frozenset[str] = frozenset()
+    torn: bool = False
+    """Whether it was read in several steps between which the store changed: a problem that it shows counts only if a
+    second snapshot shows it, too."""
 
 
 # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -367,11 +430,103 @@ Wake = Callable[[], None]
 """Called from any thread; must return at once."""
 
 
-class Engine(ABC):
-    """A store with the atomic steps of Headgate. Opened once, used from any event loop and thread, closed once."""
+class Part(ABC):
+    """What one exchange loop of a worker works through: a whole store, or one partition of it.
+
+    Registrations, leases and message numbers belong to one part: what is wrong with one leaves the others alone.
+    """
+
+    name: str = ""
+    """What the part is called in log lines; empty where the store has one part only."""
+
+    @abstractmethod
+    async def register(self, worker: Worker, *, now: int | None = None) -> int:
+        """Begin a worker's lease; returns the store's now. What the same id ran before is lost. The number of the
+        last message is 0 again."""
+
+    @abstractmethod
+    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+        """Renew the lease. Raises LeaseLost when it has lapsed: what the worker runs is no longer its own."""
+
+    @abstractmethod
+    async def retire(self, worker: str, *, now: int | None = None) -> None:
+        """End the lease; attempts still running under it are released, uncounted. Unknown workers are ignored."""
+
+    @abstractmethod
+    async def exchange(
+        self,
+        worker: str,
+        reports: Sequence[Report],
+        want: int,
+        queues: Sequence[str] | None = None,
+        *,
+        number: int | None = None,
+        suspects: bool = True,
+        now: int | None = None,
+    ) -> Exchanged:
+        """Settle what finished, then claim up to `want` jobs, in one step.
+
+        `number` grows with every message of this registration (rule 13). A number that is not larger than the last
+        one that took effect raises StaleMessage and changes nothing. Workers always give it; None is not fenced.
+
+        Jobs are claimed in the order priority, due time, arrival: from the queues in the order given, or across
+        all of them (None). Jobs of tasks that the worker does not know are set aside: they stay ready, in their order,
+        for workers that know them. Refused jobs are parked. Raises LeaseLost, changing nothing, when the worker's lease
+        has lapsed.
+
+        Suspects (rule 15) are claimed only as far as the worker has room for them (blame.py), and not at all where
+        `suspects` is False; meanwhile they stay ready, in a line of their own, out of the way of other jobs.
+        """
+
+    async def resume_worker(
+        self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
+    ) -> Resumed:
+        """After any doubt, in one step: take back what this worker runs according to the store and does not name in
+        `known`, uncounted and without blame (a job that was asked to stop ends as cancelled), and remember `number`, so
+        that no older message changes anything when it arrives. Renews nothing.
+
+        Raises StaleMessage or LeaseLost, changing nothing, as `exchange` does. Costs what the worker runs.
+        """
+        raise NotImplementedError
+
+    async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
+        """The processes of these workers are gone, a supervisor saw it: end their leases now, as if they had lapsed.
+        Unknown workers are ignored."""
+        raise NotImplementedError
+
+    async def recheck(
+        self, after: str | None = None, *, most: int = 100, now: int | None = None
+    ) -> Rechecked:
+        """Look at the next `most` keys that are held or waited for (in any stable order, beginning behind `after`), and
+        mend what cannot be (rule 20): holders whose job neither runs nor reserves, waiters although there is room
+        beyond what is offered, rate keys with waiters and no timer; with the first slice also running jobs whose
+        worker is not registered, which are lost."""
+        raise NotImplementedError
+
+    @abstractmethod
+    async def sweep(self, *, now: int | None = None) -> Swept:
+        """What time does: due jobs arrive, rate timers offer, lapsed workers lose their attempts, reservations and
+        overrides run out, old jobs are deleted. Each is bounded; several workers may sweep at once."""
+
+    @abstractmethod
+    def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
+        """Call `wake` whenever a job may have become ready in these queues, a cancel was asked or a due time came
+        nearer. Wakes may be spurious, never missing. Returns the function that ends it."""
+
+
+class Engine(Part):
+    """A store with the atomic steps of Headgate. Opened once, used from any event loop and thread, closed once.
+
+    Every verb has a deadline (deadline.py) and raises EngineUnavailable when it passes; whether the verb took effect
+    is then not known, and the message says so. A connection that gave no answer in time is dropped.
+    """
 
     cheap_steps = False
     """Whether a step costs little beyond its jobs: no network, no disk to wait for. Workers then make more of them."""
+
+    def parts(self) -> Sequence[Part]:
+        """What a worker runs an exchange loop for. Together the parts are the whole store."""
+        return (self,)
 
     @abstractmethod
     async def open(self) -> None:
@@ -410,41 +565,6 @@ class Engine(ABC):
         """Take over jobs with their history; each record succeeds or is refused alone."""
 
     @abstractmethod
-    async def register(self, worker: Worker, *, now: int | None = None) -> int:
-        """Begin a worker's lease; returns the store's now. What the same id ran before is lost."""
-
-    @abstractmethod
-    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
-        """Renew the lease. Raises LeaseLost when it has lapsed: what the worker runs is no longer its own."""
-
-    @abstractmethod
-    async def retire(self, worker: str, *, now: int | None = None) -> None:
-        """End the lease; attempts still running under it are released, uncounted. Unknown workers are ignored."""
-
-    @abstractmethod
-    async def exchange(
-        self,
-        worker: str,
-        reports: Sequence[Report],
-        want: int,
-        queues: Sequence[str] | None = None,
-        *,
-        now: int | None = None,
-    ) -> Exchanged:
-        """Settle what finished, then claim up to `want` jobs, in one step.
-
-        Jobs are claimed in the order priority, due time, arrival: from the queues in the order given, or across
-        all of them (None). Jobs of tasks that the worker does not know are set aside: they stay ready, in their order,
-        for workers that know them. Refused jobs are parked. Raises LeaseLost, changing nothing, when the worker's lease
-        has lapsed.
-        """
-
-    @abstractmethod
-    async def sweep(self, *, now: int | None = None) -> Swept:
-        """What time does: due jobs arrive, rate timers offer, lapsed workers lose their attempts, reservations and
-        overrides run out, old jobs are deleted. Each is bounded; several workers may sweep at once."""
-
-    @abstractmethod
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         """Scheduled, ready and waiting jobs end at once; running ones are asked to. Ended ones refuse."""
 
@@ -462,7 +582,11 @@ class Engine(ABC):
 
     @abstractmethod
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
-        """Write the declared values that differ (newest wins) and offer waiters where there is room now."""
+        """Write the declared values that differ (newest wins) and offer waiters where there is room now.
+
+        A name that is declared as another kind raises ConfigError, and nothing is written: jobs that name the old kind
+        would no longer be limited.
+        """
 
     @abstractmethod
     async def override(self, override: Override, *, now: int | None = None) -> None:
@@ -479,8 +603,17 @@ class Engine(ABC):
         """Store the number computed for a key of a floating limit, acting at once."""
 
     @abstractmethod
-    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
-        """The keys of a limit that are held or waited for."""
+    async def keys_in_use(
+        self,
+        name: str,
+        *,
+        computed_before: int | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        now: int | None = None,
+    ) -> list[KeyInUse]:
+        """The keys of a limit that are held or waited for, in the order of their idents; `after` (an ident) continues.
+        With `computed_before` only those whose number was computed before that time, or never."""
 
     @abstractmethod
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
@@ -520,8 +653,16 @@ class Engine(ABC):
         """How many match."""
 
     @abstractmethod
-    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
-        """Each declared limit, followed by its keys that are held, waited for, overridden or computed."""
+    async def limits(
+        self,
+        name: str | None = None,
+        *,
+        after: LimitPlace | None = None,
+        limit: int | None = None,
+        now: int | None = None,
+    ) -> list[LimitStatus]:
+        """Each declared limit, followed by its keys that are held, waited for, overridden or computed: in the order
+        name, key, tenant. `limit` ends the page, `after` (the place of the previous page's last record) continues."""
 
     @abstractmethod
     async def queues(self) -> list[QueueStatus]:
@@ -538,11 +679,6 @@ class Engine(ABC):
     @abstractmethod
     async def snapshot(self, *, now: int | None = None) -> Snapshot:
         """All unfinished jobs, holders, offers, timers: for the audit and the comparison of engines."""
-
-    @abstractmethod
-    def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        """Call `wake` whenever a job may have become ready in these queues, a cancel was asked or a due time came
-        nearer. Wakes may be spurious, never missing. Returns the function that ends it."""
 
     @abstractmethod
     def watch_ended(self, wake: Wake) -> Callable[[], None]:

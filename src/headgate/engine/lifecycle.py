@@ -9,6 +9,7 @@ from typing import Protocol, assert_never
 
 import msgspec
 
+from headgate.engine.blame import Blamed
 from headgate.engine.contract import (
     Failed,
     ImportedJob,
@@ -54,7 +55,9 @@ class Again(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-LOST = "the worker's lease lapsed while it ran this job"
+LOST = "the worker was lost while it ran this job"
+POISON = "lost {} times with its worker, the last time as the only suspect: it probably kills its process"
+AT_MOST_ONCE = "lost with its worker, and its policy allows no loss"
 
 
 def settle(job: Running, outcome: Outcome, now: int) -> End | Again:
@@ -82,13 +85,14 @@ def settle(job: Running, outcome: Outcome, now: int) -> End | Again:
             assert_never(outcome)
 
 
-def lose(job: Running, now: int) -> End | Again:
-    """The worker is gone: its attempt counts, and is repeated while the policy allows."""
+def lose(job: Running, blamed: Blamed, now: int) -> End | Again:
+    """The worker is gone. The attempt does not count; the job takes its old place again, unless it is to blame."""
     if job.cancel_requested:
         return End(JobState.CANCELLED, "lost", LOST)
-    if job.tries >= job.retry.attempts:
-        return End(JobState.FAILED, "lost", LOST)
-    return Again(now + job.retry.wait(job.tries), "lost", True, LOST)
+    if blamed.fails:
+        why = POISON.format(blamed.lost) if job.retry.losses else AT_MOST_ONCE
+        return End(JobState.FAILED, "lost", why)
+    return Again(min(job.due, now), "lost", False, LOST)
 
 
 def expires_at(state: JobState, retention: int | None, settings: Settings, now: int) -> int:

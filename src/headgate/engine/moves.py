@@ -7,15 +7,19 @@ page. Every move goes through admission (rule 10).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, assert_never
 
 from headgate.engine.admission import Admission
+from headgate.engine.blame import blame
 from headgate.engine.contract import (
     Enqueued,
     ImportedJob,
     ImportResult,
+    Known,
     Limit,
+    Lost,
+    LostJob,
     Outcome,
     Override,
     Released,
@@ -27,6 +31,9 @@ from headgate.engine.stored import Stored
 from headgate.errors import HeadgateError, JobExists
 from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Key
+
+INNOCENT = {"suspicion": 0, "lost": 0, "lost_after": 0}
+"""An attempt that came to an end of its own clears its job."""
 
 
 class Moves(ABC):
@@ -89,9 +96,23 @@ class Moves(ABC):
         """The worker retires and gives the job back."""
         self.settle(job, Released(job.id, job.attempt))
 
-    def lose(self, job: Stored) -> None:
-        """The worker's lapsed lease ends the attempt."""
-        self._close(job, lose(job, self.now))
+    def lose(self, jobs: Sequence[Stored]) -> Lost:
+        """A lost worker's attempts end: all of them together, since blame compares them."""
+        failed: list[LostJob] = []
+        for job, blamed in zip(jobs, blame(jobs, self.now), strict=True):
+            verdict = lose(job, blamed, self.now)
+            if isinstance(verdict, End) and verdict.state is JobState.FAILED:
+                failed.append(LostJob(job.id, job.task, verdict.error or ""))
+            self.change(job, suspicion=blamed.suspicion, lost=blamed.lost, lost_after=blamed.lost_after)
+            self._close(job, verdict)
+        return Lost(len(jobs), tuple(failed))
+
+    def take_back(self, jobs: Sequence[Stored], known: Collection[Known]) -> int:
+        """Release what a worker does not know that it runs; returns how many that were."""
+        unknown = [job for job in jobs if (job.id, job.attempt) not in known]
+        for job in unknown:
+            self.release(job)
+        return len(unknown)
 
     def _close(self, job: Stored, verdict: End | Again) -> None:
         self.admission.give_back([job])
@@ -113,6 +134,7 @@ class Moves(ABC):
         self.change(
             job, state=JobState.SCHEDULED, due=verdict.due, attempts=(*job.attempts, past), worker=None,
             started_at=None, error=verdict.error, tries=job.tries - (not verdict.counts), refusals=None,
+            **({} if verdict.outcome in ("lost", "released") else INNOCENT),
         )  # fmt: skip
         self.come(job)
 
@@ -141,11 +163,11 @@ class Moves(ABC):
         self.end(job, JobState.CANCELLED, outcome=None)
 
     def restart(self, job: Stored) -> None:
-        """An ended job arrives anew."""
+        """An ended job arrives anew, with fresh retries and without suspicion."""
         self.change(
             job, state=JobState.SCHEDULED, due=self.now, attempts=job.history(), tries=0, worker=None, started_at=None,
             ended_at=None, outcome=None, error=None, result=None, expires_at=None, cancel_requested=False,
-            refusals=None,
+            refusals=None, **INNOCENT,
         )  # fmt: skip
         self.come(job)
 
@@ -159,6 +181,7 @@ class Moves(ABC):
     def declare(self, limits: Sequence[Limit]) -> None:
         """Write what differs; waiters of the name may have room now."""
         for limit in limits:
+            self.book.check_kind(limit)
             if self.book.limits.get(limit.name) != limit:
                 self.put_limit(limit)
                 self._rules_changed(limit.name)
@@ -171,7 +194,8 @@ class Moves(ABC):
     def compute(self, key: str, number: int) -> None:
         """A floating limit's number for one key."""
         self.put_computed(key, number)
-        self._rules_changed(Key.of(key).name)
+        self.book.changed()
+        self.admission.touch(key)
 
     def _rules_changed(self, name: str) -> None:
         """A limit's numbers changed: look at all keys of it that are waited for. A cap counts what runs already."""

@@ -109,6 +109,15 @@ class RuleBook:
             return False
         return limit is not None or self.override(key) is not None
 
+    def check_kind(self, limit: Limit) -> None:
+        """Refuse a declaration that would turn a limit into one of another kind."""
+        known = self.limits.get(limit.name)
+        if known is not None and known.kind != limit.kind:
+            raise ConfigError(
+                f"limit {limit.name!r} is declared as {known.kind} in this store, and now as {limit.kind}: jobs that "
+                f"use the old one would no longer be limited. Give one of them another name (scope=…)"
+            )
+
     def check_uses(self, uses: Iterable[Use], adding: Iterable[Limit] = ()) -> None:
         """Refuse uses of limits that nobody declared: they would admit everything."""
         known = {limit.name: limit for limit in adding}

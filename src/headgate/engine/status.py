@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from headgate.engine.contract import Limit, LimitStatus
+from headgate.engine.contract import Limit, LimitPlace, LimitStatus
 from headgate.engine.rulebook import RuleBook
 from headgate.keys import Key
 
@@ -58,3 +58,16 @@ def _overridden(book: RuleBook) -> Iterable[Key]:
         limit = book.limits.get(name)
         if value is not None or tenant is not None:
             yield Key(name, value, tenant or "", limit is not None and limit.kind == "rate")
+
+
+def limits_page(
+    rows: Sequence[LimitStatus], after: LimitPlace | None, limit: int | None
+) -> list[LimitStatus]:
+    """The part of the whole listing that a caller asked for."""
+    rest = rows if after is None else [row for row in rows if place(row) > after]
+    return list(rest if limit is None else rest[:limit])
+
+
+def place(row: LimitStatus) -> LimitPlace:
+    """Where a record stands in the listing. A limit stands before its keys, since its name begins their text."""
+    return row.name, row.key, row.tenant

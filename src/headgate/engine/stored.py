@@ -14,8 +14,9 @@ class Stored:
 
     __slots__ = (
         "attempt", "attempts", "cancel_requested", "due", "ended_at", "enqueued_at", "error", "expires_at", "id",
-        "metadata", "offered_by", "outcome", "priority", "progress", "queue", "refusals", "result", "retry", "seq",
-        "set_aside", "spec", "started_at", "state", "task", "tenant", "tries", "units", "uses", "waiting_on", "worker",
+        "lost", "lost_after", "metadata", "offered_by", "outcome", "priority", "progress", "queue", "refusals", "result",
+        "retry", "seq", "set_aside", "spec", "started_at", "state", "suspicion", "task", "tenant", "tries", "units", "uses",
+        "waiting_on", "worker",
     )  # fmt: skip
 
     def __init__(self, spec: NewJob, seq: int, enqueued_at: int, due: int) -> None:
@@ -48,6 +49,9 @@ class Stored:
         self.progress: str | None = None
         self.expires_at: int | None = None
         self.attempts: tuple[PastAttempt, ...] = ()
+        self.suspicion = 0
+        self.lost = 0
+        self.lost_after = 0
 
     @property
     def order(self) -> Order:
@@ -63,7 +67,8 @@ class Stored:
             retention=self.spec.retention, waiting_on=self.waiting_on, attempt=self.attempt, tries=self.tries,
             worker=self.worker, started_at=self.started_at, ended_at=self.ended_at,
             cancel_requested=self.cancel_requested, error=self.error, result=self.result, progress=self.progress,
-            history=self.history(),
+            history=self.history(), suspicion=0 if self.state.ended else self.suspicion,
+            lost=0 if self.state.ended else self.lost,
         )  # fmt: skip
 
     def history(self) -> tuple[PastAttempt, ...]:

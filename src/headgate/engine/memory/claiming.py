@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import merge
 from itertools import islice
 
-from headgate.engine.memory.store import Store
+from headgate.engine.blame import Room, level
+from headgate.engine.contract import Worker
+from headgate.engine.memory.store import JobLine, Store
 from headgate.engine.stored import Stored
 
 
 class ReadyJobs:
     """The ready jobs of some queues in the order of a claim: queue after queue as given, or all queues as one."""
 
-    def __init__(self, store: Store, queues: Sequence[str] | None, known: Collection[str]) -> None:
+    def __init__(
+        self, store: Store, queues: Sequence[str] | None, worker: Worker, now: int, *, suspects: bool
+    ) -> None:
         self.store = store
         self.queues = queues
-        self.known = known
+        self.worker = worker
+        self.now = now
+        self.suspects = suspects
 
     def __call__(self, most: int) -> Sequence[Stored]:
-        if self.queues is None:
-            names = {*self.store.ready, *(queue for queue, _ in self.store.aside)}
-            return self._first([name for name in names if name not in self.store.paused], most)
         found: list[Stored] = []
-        for name in dict.fromkeys(self.queues):
-            if name not in self.store.paused:
-                found += self._first([name], most - len(found))
+        groups = self._groups()
+        suspects = self._suspects(groups, most) if self.suspects else []
+        for names in groups:
+            lines = self._lines(self.store.ready, self.store.aside, names)
+            first = [line.first(most) for line in lines] + [[job for job in suspects if job.queue in names]]
+            found += islice(merge(*first, key=lambda job: job.order), most - len(found))
         return found
 
-    def _first(self, names: Sequence[str], most: int) -> list[Stored]:
-        lines = [self.store.ready[name] for name in names if name in self.store.ready]
-        lines += [
-            line for (name, task), line in self.store.aside.items() if name in names and task in self.known
-        ]
-        return list(islice(merge(*(line.first(most) for line in lines), key=lambda job: job.order), most))
+    def _groups(self) -> list[list[str]]:
+        """Queues that are read as one line, in the order in which they are read."""
+        if self.queues is not None:
+            return [[name] for name in dict.fromkeys(self.queues) if name not in self.store.paused]
+        store = self.store
+        aside = {queue for queue, _ in (*store.aside, *store.suspects_aside)}
+        return [[name for name in {*store.ready, *store.suspects, *aside} if name not in store.paused]]
+
+    def _lines(
+        self, ready: dict[str, JobLine], aside: dict[tuple[str, str], JobLine], names: Sequence[str]
+    ) -> list[JobLine]:
+        known = [line for (name, task), line in aside.items() if name in names and task in self.worker.tasks]
+        return [ready[name] for name in names if name in ready] + known
+
+    def _suspects(self, groups: Iterable[Sequence[str]], most: int) -> list[Stored]:
+        """The first suspects, as far as the worker has room for them. What it does not know will be set aside."""
+        if not self.store.suspects and not self.store.suspects_aside:
+            return []
+        found: list[Stored] = []
+        for names in groups:
+            lines = self._lines(self.store.suspects, self.store.suspects_aside, names)
+            found += islice(merge(*(line.first(most) for line in lines), key=lambda job: job.order), most)
+        running = self.store.running.get(self.worker.id, {}).values()
+        room = Room(self.worker.concurrency, (level(job, self.now) for job in running))
+        fit = set(room.first(job for job in found if job.task in self.worker.tasks))
+        return [job for job in found if job in fit or job.task not in self.worker.tasks]

@@ -20,12 +20,17 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    Known,
     Limit,
+    LimitPlace,
     LimitStatus,
+    Lost,
     Override,
     Progress,
     QueueStatus,
+    Rechecked,
     Report,
+    Resumed,
     Settings,
     Snapshot,
     Swept,
@@ -36,12 +41,15 @@ from headgate.engine.contract import (
 )
 from headgate.engine.memory import reading
 from headgate.engine.memory.claiming import ReadyJobs
+from headgate.engine.memory.rechecking import recheck
 from headgate.engine.memory.step import Step
 from headgate.engine.memory.store import Registered, Store
 from headgate.engine.memory.sweeping import sweep
+from headgate.engine.refused import lapsed, stale
 from headgate.engine.rulebook import may_be_overridden
+from headgate.engine.status import limits_page
 from headgate.engine.stored import Stored
-from headgate.errors import ConfigError, LeaseLost
+from headgate.errors import ConfigError
 from headgate.job import PENDING, Job, JobState, NewJob
 
 VERSION = 1
@@ -130,8 +138,7 @@ class MemoryEngine(Engine):
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         with self._step(now) as step:
-            for job in self._store.running_of(worker.id):
-                step.lose(job)
+            step.lose_worker(worker.id)
             self._store.put(self._store.workers, worker.id, Registered(worker, step.now))
             return step.now
 
@@ -144,7 +151,17 @@ class MemoryEngine(Engine):
     def _leased(self, worker: str, now: int) -> Registered:
         entry = self._store.workers.get(worker)
         if entry is None or entry.lease_until <= now:
-            raise LeaseLost(f"the lease of worker {worker!r} has lapsed; what it ran is no longer its own")
+            raise lapsed(worker)
+        return entry
+
+    def _in_turn(self, worker: str, number: int | None, now: int) -> Registered:
+        """The fence of messages: one that a later one has overtaken changes nothing."""
+        entry = self._leased(worker, now)
+        if number is not None:
+            if number <= entry.number:
+                raise stale(worker, number, entry.number)
+            before, entry.number = entry.number, number
+            self._store.undo.append(lambda: setattr(entry, "number", before))
         return entry
 
     def _cancelling(self, worker: str) -> tuple[str, ...]:
@@ -163,16 +180,20 @@ class MemoryEngine(Engine):
         want: int,
         queues: Sequence[str] | None = None,
         *,
+        number: int | None = None,
+        suspects: bool = True,
         now: int | None = None,
     ) -> Exchanged:
         with self._step(now) as step:
-            known = self._leased(worker, step.now).worker.tasks
+            claimer = self._in_turn(worker, number, step.now).worker
+            known = claimer.tasks
             refused = [
                 (report.job, report.attempt) for report in reports if not self._report(step, worker, report)
             ]
             step.admission.offer()
             step.ledger.claimer = worker
-            more = step.admission.claim_many(want, known, ReadyJobs(self._store, queues, known))
+            ready = ReadyJobs(self._store, queues, claimer, step.now, suspects=suspects)
+            more = step.admission.claim_many(want, known, ready)
             return Exchanged(
                 attempts=tuple(_attempt(job) for job in step.ledger.started),
                 refused=tuple(refused),
@@ -194,6 +215,33 @@ class MemoryEngine(Engine):
         else:
             step.settle(job, report)
         return True
+
+    async def resume_worker(
+        self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
+    ) -> Resumed:
+        with self._step(now) as step:
+            self._in_turn(worker, number, step.now)
+            named = set(known)
+            taken_back = step.take_back(self._store.running_of(worker), named)
+            alive = {(job.id, job.attempt) for job in self._store.running_of(worker)}
+            return Resumed(
+                tuple(pair for pair in known if pair in alive),
+                taken_back,
+                self._cancelling(worker),
+                step.now,
+            )
+
+    async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
+        with self._step(now) as step:
+            lost = [step.lose_worker(worker) for worker in workers if worker in self._store.workers]
+            failed = tuple(job for one in lost for job in one.failed)
+            return Lost(sum(one.attempts for one in lost), failed)
+
+    async def recheck(
+        self, after: str | None = None, *, most: int = 100, now: int | None = None
+    ) -> Rechecked:
+        with self._step(now) as step:
+            return recheck(step, after, most)
 
     async def sweep(self, *, now: int | None = None) -> Swept:
         with self._step(now) as step:
@@ -278,13 +326,28 @@ class MemoryEngine(Engine):
         with self._step(now) as step:
             step.compute(key, max)
 
-    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
+    async def keys_in_use(
+        self,
+        name: str,
+        *,
+        computed_before: int | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        now: int | None = None,
+    ) -> list[KeyInUse]:
         with self._lock:
-            return reading.keys_in_use(self._store, name)
+            return reading.keys_in_use(self._store, name, computed_before, after)[:limit]
 
-    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
+    async def limits(
+        self,
+        name: str | None = None,
+        *,
+        after: LimitPlace | None = None,
+        limit: int | None = None,
+        now: int | None = None,
+    ) -> list[LimitStatus]:
         with self._lock:
-            return reading.limits(self._store, name)
+            return limits_page(reading.limits(self._store, name), after, limit)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -354,5 +417,5 @@ def _attempt(job: Stored) -> Attempt:
     return Attempt(
         job=job.id, number=job.attempt, task=job.task, queue=job.queue, args=job.spec.args, tenant=job.tenant,
         priority=job.priority, tries=job.tries, retry=job.retry, timeout=job.spec.timeout, metadata=job.spec.metadata,
-        enqueued_at=job.enqueued_at, started_at=job.started_at, progress=job.progress,
+        enqueued_at=job.enqueued_at, started_at=job.started_at, progress=job.progress, suspicion=job.suspicion,
     )  # fmt: skip

@@ -35,10 +35,17 @@ def matches(job: Stored, wanted: Filter) -> bool:
         and wanted.queue in (None, job.queue)
         and wanted.task in (None, job.task)
         and wanted.tenant in (None, job.tenant)
-        and wanted.waiting_on in (None, job.waiting_on)
+        and (wanted.waiting_on is None or _waits_on(job, wanted.waiting_on))
         and wanted.unique in (None, job.spec.unique)
         and (wanted.ids is None or job.id in wanted.ids)
     )
+
+
+def _waits_on(job: Stored, text: str) -> bool:
+    if job.waiting_on is None:
+        return False
+    key = Key.of(job.waiting_on)
+    return text in (key.text, key.name)
 
 
 def held_counts(store: Store) -> dict[str, int]:
@@ -56,10 +63,14 @@ def limits(store: Store, name: str | None) -> list[LimitStatus]:
     return all_status(store.book, held_counts(store), waiting_counts(store), name)
 
 
-def keys_in_use(store: Store, name: str) -> list[KeyInUse]:
-    """The keys of one limit that are held or waited for."""
+def keys_in_use(
+    store: Store, name: str, computed_before: int | None = None, after: str | None = None
+) -> list[KeyInUse]:
+    """The keys of one limit that are held or waited for, and whose number is old."""
     held, waiting = held_counts(store), waiting_counts(store)
-    keys = sorted(key for key in {*held, *waiting} if Key.of(key).name == name)
+    keys = sorted(key for key in {*held, *waiting} if Key.of(key).name == name and key > (after or ""))
+    if computed_before is not None:
+        keys = [key for key in keys if (_computed_at(store, key) or 0) < computed_before]
     return [
         KeyInUse(
             key,
@@ -188,6 +199,8 @@ def _view(job: Stored, ledger: MemoryLedger) -> JobView:
         attempt=job.attempt,
         tries=job.tries,
         set_aside=job.set_aside,
+        suspicion=job.suspicion,
+        lost=job.lost,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headgate.engine.admission import Admission
-from headgate.engine.contract import Limit, Override, Settings
+from headgate.engine.contract import Limit, Lost, Override, Settings
 from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import Store
 from headgate.engine.moves import Moves
@@ -40,6 +40,12 @@ class Step(Moves):
 
     def change(self, job: Stored, **fields: Any) -> None:
         self.store.change(job, **fields)
+
+    def lose_worker(self, worker: str) -> Lost:
+        """A worker is gone: so are its registration and its attempts."""
+        lost = self.lose(self.store.running_of(worker))
+        self.store.put(self.store.workers, worker, None)
+        return lost
 
     def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
         for job in [job for jobs in self.store.running.values() for job in jobs.values()]:

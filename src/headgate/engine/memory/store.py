@@ -34,12 +34,13 @@ class Holding:
 class Registered:
     """A worker with its lease."""
 
-    __slots__ = ("lease_until", "registered_at", "worker")
+    __slots__ = ("lease_until", "number", "registered_at", "worker")
 
     def __init__(self, worker: Worker, now: int) -> None:
         self.worker = worker
         self.registered_at = now
         self.lease_until = now + worker.lease
+        self.number = 0
 
 
 class Store:
@@ -53,6 +54,8 @@ class Store:
         self.ended: JobLine = Line()
         self.ready: dict[str, JobLine] = {}
         self.aside: dict[tuple[str, str], JobLine] = {}
+        self.suspects: dict[str, JobLine] = {}
+        self.suspects_aside: dict[tuple[str, str], JobLine] = {}
         self.waiting: dict[str, dict[str, JobLine]] = {}
         self.offered: dict[tuple[str, str], dict[str, int]] = {}
         self.running: dict[str, dict[str, Stored]] = {}
@@ -103,10 +106,9 @@ class Store:
         match job.state:
             case JobState.SCHEDULED:
                 self.scheduled.add((job.due, job.seq), job)
-            case JobState.READY if job.set_aside:
-                self.aside.setdefault((job.queue, job.task), Line()).add(job.order, job)
             case JobState.READY:
-                self.ready.setdefault(job.queue, Line()).add(job.order, job)
+                lines, at = self._ready_line(job)
+                lines.setdefault(at, Line()).add(job.order, job)
             case JobState.WAITING:
                 assert job.waiting_on is not None
                 self.waiting.setdefault(job.waiting_on, {}).setdefault(job.queue, Line()).add(job.order, job)
@@ -124,10 +126,8 @@ class Store:
         match job.state:
             case JobState.SCHEDULED:
                 self.scheduled.remove((job.due, job.seq))
-            case JobState.READY if job.set_aside:
-                _discard(self.aside, (job.queue, job.task), job.order)
             case JobState.READY:
-                _discard(self.ready, job.queue, job.order)
+                _discard(*self._ready_line(job), job.order)
             case JobState.WAITING:
                 assert job.waiting_on is not None
                 _discard(self.waiting[job.waiting_on], job.queue, job.order)
@@ -145,6 +145,12 @@ class Store:
                 del self.offered[(job.offered_by, job.queue)]
         if job.spec.unique is not None and self.unique.get((job.tenant, job.spec.unique)) is job:
             del self.unique[(job.tenant, job.spec.unique)]
+
+    def _ready_line(self, job: Stored) -> tuple[dict[Any, JobLine], Any]:
+        """Where a ready job stands: suspects apart from the others, and what was set aside apart by task."""
+        if job.set_aside:
+            return self.suspects_aside if job.suspicion else self.aside, (job.queue, job.task)
+        return self.suspects if job.suspicion else self.ready, job.queue
 
     # ── holders ──────────────────────────────────────────────────────────────────────────────────────────────────
 

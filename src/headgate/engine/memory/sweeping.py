@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.engine.contract import Swept
+from headgate.engine.contract import LostJob, Swept
 from headgate.engine.memory import reading
 from headgate.engine.memory.step import Step
 
@@ -11,7 +11,7 @@ SWEEP_MOST = 1000
 
 def sweep(step: Step) -> Swept:
     """One round of every duty."""
-    due, lost = _arrivals(step), _lost(step)
+    due, (lost, failed) = _arrivals(step), _lost(step)
     _timers(step)
     _reservations(step)
     _overrides(step)
@@ -23,9 +23,10 @@ def sweep(step: Step) -> Swept:
         lost,
         offered,
         expired,
-        SWEEP_MOST in (due, lost, expired),
+        due == SWEEP_MOST or lost >= SWEEP_MOST or expired == SWEEP_MOST,
         reading.next_due(step.store),
         step.now,
+        tuple(failed),
     )
 
 
@@ -36,18 +37,15 @@ def _arrivals(step: Step) -> int:
     return len(due)
 
 
-def _lost(step: Step) -> int:
-    lost = 0
+def _lost(step: Step) -> tuple[int, list[LostJob]]:
+    """Whole workers, since blame compares what one ran; the bound is checked between them."""
+    attempts, failed = 0, list[LostJob]()
     for name, entry in list(step.store.workers.items()):
-        if entry.lease_until > step.now:
-            continue
-        attempts = step.store.running_of(name)[: SWEEP_MOST - lost]
-        for job in attempts:
-            step.lose(job)
-        lost += len(attempts)
-        if not step.store.running.get(name):
-            step.store.put(step.store.workers, name, None)
-    return lost
+        if entry.lease_until <= step.now and attempts < SWEEP_MOST:
+            lost = step.lose_worker(name)
+            attempts += lost.attempts
+            failed += lost.failed
+    return attempts, failed
 
 
 def _timers(step: Step) -> None:
