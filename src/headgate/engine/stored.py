@@ -14,9 +14,9 @@ class Stored:
 
     __slots__ = (
         "attempt", "attempts", "cancel_requested", "due", "ended_at", "enqueued_at", "error", "expires_at", "id",
-        "lost", "lost_after", "metadata", "offered_by", "outcome", "priority", "progress", "queue", "refusals", "result",
-        "retry", "seq", "set_aside", "spec", "started_at", "state", "suspicion", "task", "tenant", "tries", "units", "uses",
-        "waiting_on", "worker",
+        "lost", "lost_after", "metadata", "offered_by", "outcome", "priority", "progress", "queue", "refusals",
+        "result", "retry", "seq", "set_aside", "spec", "started_at", "state", "suspicion", "task", "tenant", "tries",
+        "units", "uses", "waiting_on", "worker",
     )  # fmt: skip
 
     def __init__(self, spec: NewJob, seq: int, enqueued_at: int, due: int) -> None:
