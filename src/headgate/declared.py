@@ -97,11 +97,6 @@ class DeclaredLimits:
             self._last = dict(self._fixed)
             self._unsent = dict(self._fixed)
 
-    def kind(self, name: str) -> str | None:
-        """A name's kind, if it is known here."""
-        known = self._last.get(name)
-        return None if known is None else known.kind
-
 
 def _show(limit: Limit) -> str:
     if limit.kind != "rate":
