@@ -72,9 +72,13 @@ def level(job: Ran, now: int) -> int:
     return 0 if now - job.started_at > cleared_after(job.lost_after) else job.suspicion
 
 
-def blame(jobs: Sequence[R], now: int) -> list[Blamed]:
-    """Judge all jobs that one lost worker ran, together."""
-    levels = [level(job, now) for job in jobs]
+def blame(jobs: Sequence[R], now: int, seen: int) -> list[Blamed]:
+    """Judge all jobs that one lost worker ran, together.
+
+    The worker died at some time between `seen`, when it last renewed its lease, and `now`. A job is cleared by the time
+    that it surely ran, and has to run for longer than it possibly did.
+    """
+    levels = [level(job, seen) for job in jobs]
     top = max(levels, default=0)
     alone = top > 0 and levels.count(top) == 1
     return [_judge(job, now, mine, mine == top, alone) for job, mine in zip(jobs, levels, strict=True)]

@@ -96,10 +96,11 @@ class Moves(ABC):
         """The worker retires and gives the job back."""
         self.settle(job, Released(job.id, job.attempt))
 
-    def lose(self, jobs: Sequence[Stored]) -> Lost:
-        """A lost worker's attempts end: all of them together, since blame compares them."""
+    def lose(self, jobs: Sequence[Stored], seen: int) -> Lost:
+        """A lost worker's attempts end: all of them together, since blame compares them. The worker was last `seen`
+        alive when it renewed its lease."""
         failed: list[LostJob] = []
-        for job, blamed in zip(jobs, blame(jobs, self.now), strict=True):
+        for job, blamed in zip(jobs, blame(jobs, self.now, seen), strict=True):
             verdict = lose(job, blamed, self.now)
             if isinstance(verdict, End) and verdict.state is JobState.FAILED:
                 failed.append(LostJob(job.id, job.task, verdict.error or ""))

@@ -43,7 +43,8 @@ class Step(Moves):
 
     def lose_worker(self, worker: str) -> Lost:
         """A worker is gone: so are its registration and its attempts."""
-        lost = self.lose(self.store.running_of(worker))
+        entry = self.store.workers.get(worker)
+        lost = self.lose(self.store.running_of(worker), entry.seen if entry else 0)
         self.store.put(self.store.workers, worker, None)
         return lost
 

@@ -42,6 +42,11 @@ class Registered:
         self.lease_until = now + worker.lease
         self.number = 0
 
+    @property
+    def seen(self) -> int:
+        """When it last proved to be alive."""
+        return self.lease_until - self.worker.lease
+
 
 class Store:
     """All tables of the memory engine."""
