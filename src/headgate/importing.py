@@ -42,10 +42,13 @@ class ImportRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     backoff: float = 2
     max_delay: float = 3600
     jitter: float = 0.1
+    losses: int = 5
 
     def policy(self) -> RetryPolicy:
         """The same, checked."""
-        return Retry(self.attempts, self.delay, self.backoff, self.max_delay, self.jitter).policy
+        return Retry(
+            self.attempts, self.delay, self.backoff, self.max_delay, self.jitter, losses=self.losses
+        ).policy
 
 
 class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

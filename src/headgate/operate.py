@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import msgspec
 
 from headgate.clock import duration_us, from_us, instant_us
-from headgate.engine.contract import Engine, Filter, Override, QueueStatus, Verdict
+from headgate.engine.contract import Engine, Filter, LimitPlace, Override, QueueStatus, Verdict
+from headgate.engine.status import place as status_place
 from headgate.errors import ConfigError
 from headgate.explain import Explanation
 from headgate.filtering import JobFilter, engine_filter, says_nothing
@@ -22,7 +23,11 @@ from headgate.limits import MOST, check_max
 from headgate.portal import Portal, twin
 from headgate.task import AnyTask
 
+if TYPE_CHECKING:
+    from headgate.auditing import AuditReport
+
 BATCH = 500
+PAGE = 1000
 
 Verb = Literal["cancel", "restart", "expedite", "delete"]
 Which = str | JobHandle[Any] | Iterable[str | JobHandle[Any]]
@@ -44,20 +49,6 @@ class Changed(msgspec.Struct, frozen=True):
     done: int
     refused: tuple[Verdict, ...] = ()
     asked: int = 0
-
-
-class AuditReport(msgspec.Struct, frozen=True):
-    """Whether what a store keeps fits together."""
-
-    problems: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Nothing is wrong."""
-        return not self.problems
-
-    def __str__(self) -> str:
-        return "\n".join(self.problems) if self.problems else "no problems"
 
 
 class Operations:
@@ -101,9 +92,31 @@ class Operations:
         wanted = engine_filter(filter)
         return await (await self._hub.engine()).count(wanted)
 
-    async def limits(self, name: str | None = None) -> list[LimitInfo]:
-        """Each limit, followed by its keys that are held, waited for, overridden or computed."""
-        return [limit_info(status) for status in await (await self._hub.engine()).limits(name)]
+    async def limits(
+        self,
+        name: str | None = None,
+        *,
+        size: int | None = None,
+        after: LimitInfo | LimitPlace | None = None,
+    ) -> list[LimitInfo]:
+        """Each limit, followed by its keys that are held, waited for, overridden or computed; at most `size` of these.
+
+        `after` is the last one of the previous page, or its `(name, key, tenant)`.
+        """
+        if name is not None:
+            check_text(name, "limit name")
+        most = None if size is None else check_size(size)
+        place = _place(after)
+        engine = await self._hub.engine()
+        found: list[LimitInfo] = []
+        while most is None or len(found) < most:
+            wanted = PAGE if most is None else min(PAGE, most - len(found))
+            page = await engine.limits(name, after=place, limit=wanted)
+            found += [limit_info(status) for status in page]
+            if len(page) < wanted:
+                break
+            place = status_place(page[-1])
+        return found
 
     async def queues(self) -> list[QueueStatus]:
         """Every queue that has unfinished jobs or is paused."""
@@ -117,11 +130,20 @@ class Operations:
         """Why a job is where it is; `str()` of it is a sentence."""
         return await self.handle(id).explain()
 
-    async def audit(self) -> AuditReport:
-        """Check that everything the store keeps about admission fits together."""
-        from headgate.engine.audit import audit
+    async def audit(
+        self, *, repair: bool = False, progress: Callable[[int], None] | None = None
+    ) -> AuditReport:
+        """Check that everything the store keeps about admission fits together.
 
-        return AuditReport(tuple(audit(await (await self._hub.engine()).snapshot())))
+        With `repair` every key is looked at again first, in slices, and what cannot be is mended; `progress` is called
+        with the number of slices so far.
+        """
+        from headgate.auditing import AuditReport, find_problems
+        from headgate.auditing import repair as mend
+
+        engine = await self._hub.engine()
+        repaired = await mend(engine, progress) if repair else ()
+        return AuditReport(await find_problems(engine), repaired)
 
     # ── limits and queues ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -274,6 +296,20 @@ def _ids(which: Which) -> list[str]:
 
 def _id(which: str | JobHandle[Any]) -> str:
     return which.id if isinstance(which, JobHandle) else check_text(which, "job id")
+
+
+def _place(after: Any) -> LimitPlace | None:
+    """Where a page of limits begins."""
+    if after is None:
+        return None
+    if isinstance(after, LimitInfo):
+        return after.name, after.key, after.tenant or ""
+    parts = cast("tuple[Any, ...]", after) if isinstance(after, tuple) else ()
+    if len(parts) != 3 or not all(isinstance(one, str) for one in parts):
+        raise ConfigError(
+            f"after={after!r}: the last LimitInfo of a page, or its (name, key, tenant), is needed"
+        )
+    return parts
 
 
 def check_size(value: Any) -> int:

@@ -376,7 +376,7 @@ async def test_the_audit_says_what_is_wrong(app: App, double: Any, monkeypatch: 
     assert report.ok
     assert str(report) == "no problems"
     with monkeypatch.context() as patch:
-        patch.setattr("headgate.engine.audit.audit", lambda snapshot: ["a", "b"])
+        patch.setattr("headgate.auditing.audit", lambda snapshot: ["a", "b"])
         report = await app.audit()
     assert not report.ok
     assert str(report) == "a\nb"

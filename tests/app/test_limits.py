@@ -325,3 +325,59 @@ async def test_of_two_apps_that_give_a_limit_with_their_jobs_the_newest_word_cou
         assert [status.max for status in await apps[0].limits() if status.key == "user"] == [most]
     for app in apps:
         await app.close()
+
+
+async def test_limits_come_in_pages(app: App):
+    @app.task
+    async def work(key: Annotated[str, ConcurrencyLimit(1, scope="key")]) -> None: ...
+
+    @app.task(limits=[ConcurrencyLimit(0, scope="zero")])
+    async def never() -> None: ...
+
+    for tenant in (None, "acme"):
+        for key in ("a", "b", "c", "d=", "é"):
+            await app.enqueue_many(work.options(tenant=tenant).job(key) for _ in range(2))
+    await never.enqueue()
+    await app.run_until_idle(concurrency=1, queues=["nothing"])
+    everything = await app.limits()
+    assert len(everything) >= 12
+    assert [limit.key for limit in everything if limit.key in ("key", "zero")] == ["key", "zero"]
+    for size in (1, 3, len(everything), 100):
+        pages, after = list[Any](), None
+        while page := await app.limits(size=size, after=after):
+            assert len(page) <= size
+            pages += page
+            after = page[-1]
+        assert pages == everything
+    last = everything[3]
+    assert await app.limits("key", size=2, after=(last.name, last.key, last.tenant or "")) == everything[4:6]
+    assert await app.limits("zero", after=everything[-1]) == []
+
+
+async def test_all_limits_are_read_in_pages(app: App, monkeypatch: pytest.MonkeyPatch):
+    @app.task
+    async def work(key: Annotated[int, ConcurrencyLimit(0, scope="key")]) -> None: ...
+
+    await app.enqueue_many(work.job(n) for n in range(10))
+    everything = await app.limits()
+    monkeypatch.setattr("headgate.operate.PAGE", 3)
+    assert await app.limits() == everything
+    assert await app.limits(size=5) == everything[:5]
+    assert len(everything) == 11
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"size": 0}, "size=0: a whole number from 1"),
+        ({"size": 2**63}, "size=9223372036854775808"),
+        ({"after": "key=a"}, "after='key=a': the last LimitInfo of a page"),
+        ({"after": ("key", "key=a")}, "is needed"),
+        ({"after": ("key", "key=a", None)}, "is needed"),
+        ({"name": ""}, "limit name must be"),
+        ({"name": 5}, "limit name must be"),
+    ],
+)
+async def test_a_page_of_limits_that_makes_no_sense_is_refused(app: App, given: Any, message: str):
+    with pytest.raises(ConfigError, match=message):
+        await app.limits(**given)

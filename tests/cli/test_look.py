@@ -25,6 +25,8 @@ JOB_FIELDS = [
     "worker",
     "attempt",
     "tries",
+    "suspicion",
+    "lost",
     "retry",
     "unique",
     "metadata",
@@ -88,7 +90,14 @@ def test_jobs_as_json_has_a_documented_shape(store: Headgate) -> None:
     assert (document["task"], document["queue"], document["state"]) == ("send", "email", "ready")
     assert (document["args"], document["tenant"], document["priority"]) == ({"to": "ada"}, "acme", 7)
     assert document["limits"] == ["customer=1"]
-    assert document["retry"] == {"attempts": 2, "delay": 60, "backoff": 2, "max_delay": 3600, "jitter": 0}
+    assert document["retry"] == {
+        "attempts": 2,
+        "delay": 60,
+        "backoff": 2,
+        "max_delay": 3600,
+        "jitter": 0,
+        "losses": 5,
+    }
 
 
 @pytest.mark.parametrize(
