@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from headgate.explain import Explanation
     from headgate.handle import JobHandle
-    from headgate.importing import ImportAttempt, ImportRecord, ImportRetry
+    from headgate.importing import ImportAttempt, ImportLimit, ImportRecord, ImportRetry
     from headgate.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
@@ -61,6 +61,7 @@ __all__ = [
     "FloatingLimit",
     "HeadgateError",
     "ImportAttempt",
+    "ImportLimit",
     "ImportRecord",
     "ImportRetry",
     "JobCancelled",
@@ -96,7 +97,7 @@ _ROOMS = {
     "context": ("JobContext", "current_job"),
     "explain": ("Explanation",),
     "handle": ("JobHandle",),
-    "importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
+    "importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),
     "info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
     "job": ("JobState",),
     "limits": ("ConcurrencyLimit", "FloatingLimit", "RateLimit"),

@@ -25,7 +25,7 @@ from typing import (
 
 from headgate.clock import SECOND, duration_us
 from headgate.declaring import Declarations
-from headgate.engine.contract import ImportResult, Settings
+from headgate.engine.contract import Engine, ImportResult, Settings
 from headgate.engine.open import make_engine
 from headgate.errors import ConfigError
 from headgate.handle import JobHandle
@@ -177,9 +177,13 @@ class App(Declarations, Operations):
         """Use another store from the next opening on; returns the function that undoes it. For tests."""
         return self._hub.redirect(url, clock)
 
+    def make_engine(self) -> Engine:
+        """An engine on the app's store that is not open yet; the caller closes it. For what must not create a store."""
+        return make_engine(self._hub.url, self._hub.settings, self._hub.clock)
+
     async def migrate(self) -> tuple[int, int]:
         """Bring the store to this version of Headgate; returns its versions before and after."""
-        engine = make_engine(self._hub.url, self._hub.settings, self._hub.clock)
+        engine = self.make_engine()
         try:
             return await engine.migrate()
         finally:

@@ -10,6 +10,7 @@ import pytest
 
 from headgate import App, ConcurrencyLimit, ConfigError, FloatingLimit, RateLimit
 from headgate.testing import Clock
+from headgate.testing.plugin import AppFactory
 
 
 async def needs(job: Any) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ async def test_several_limits_stand_in_canonical_order(app: App):
 
 
 async def test_two_unnamed_limits_of_two_kinds_on_one_parameter_need_a_scope(app: App):
-    with pytest.raises(ConfigError, match="give one of them another scope="):
+    with pytest.raises(ConfigError, match="give one of them another name"):
 
         @app.task
         async def work(a: Annotated[int, ConcurrencyLimit(1), RateLimit(5, per=1)]) -> None: ...
@@ -381,3 +382,74 @@ async def test_all_limits_are_read_in_pages(app: App, monkeypatch: pytest.Monkey
 async def test_a_page_of_limits_that_makes_no_sense_is_refused(app: App, given: Any, message: str):
     with pytest.raises(ConfigError, match=message):
         await app.limits(**given)
+
+
+async def test_a_limit_of_another_kind_than_in_the_store_is_refused(store_url: str, headgate_app: AppFactory):
+    url = "memory://kinds" if store_url == "memory://" else store_url
+    old, new = headgate_app(url=url), App(url)
+
+    @old.task(limits=[ConcurrencyLimit(1, scope="api")])
+    async def first() -> None: ...
+
+    @new.task(limits=[RateLimit(1, per=60, scope="api")])
+    async def second() -> None: ...
+
+    @new.task
+    async def free() -> None: ...
+
+    jobs = [await first.enqueue(), await first.enqueue()]
+    for use in (second.enqueue, free.enqueue, new.jobs, new.open, new.run_until_idle):
+        with pytest.raises(
+            ConfigError, match="'api' is declared as concurrency in this store, and now as rate"
+        ):
+            await use()
+    assert [(limit.kind, limit.max) for limit in await old.limits("api") if limit.key == "api"] == [
+        ("concurrency", 1)
+    ]
+    assert [await job.status() for job in jobs] == ["ready", "waiting"], "the limit holds"
+    assert await old.run_until_idle() == 2
+    await new.close()
+
+
+async def test_a_limit_of_one_job_that_the_store_refuses_is_forgotten(
+    store_url: str, headgate_app: AppFactory
+):
+    url = "memory://own-kinds" if store_url == "memory://" else store_url
+    old, new = headgate_app(url=url), headgate_app(url=url)
+    old.queue("email", max_concurrent=1)
+
+    @old.task(limits=[ConcurrencyLimit(1, scope="api")])
+    async def first() -> None: ...
+
+    @new.task
+    async def free() -> None: ...
+
+    await old.open()
+    with pytest.raises(ConfigError, match="'api' is declared as concurrency in this store, and now as rate"):
+        await free.options(limits=[RateLimit(1, per=60, scope="api")]).enqueue()
+    assert await new.count() == 0
+    job = await free.options(limits=[ConcurrencyLimit(1, scope="api")]).enqueue()
+    assert await job.status() == "ready"
+    assert await new.run_until_idle() == 1
+
+
+def test_a_floating_and_a_concurrency_limit_of_one_name_are_refused(app: App):
+    @app.task(limits=[ConcurrencyLimit(1, scope="api")])
+    async def one() -> None: ...
+
+    with pytest.raises(ConfigError, match="'api' is declared as concurrency and as floating"):
+        app.floating_limit("api", default=1)(print)
+    with pytest.raises(ConfigError, match="'api' is declared as concurrency and as floating"):
+
+        @app.task(limits=[FloatingLimit("api")])
+        async def two() -> None: ...
+
+    with pytest.raises(ConfigError, match="'api' is declared as concurrency and as floating"):
+        one.options(limits=[FloatingLimit("api")])
+    assert list(app.tasks) == ["one"]
+
+    @app.task(limits=[FloatingLimit("llm")])
+    async def three() -> None: ...
+
+    with pytest.raises(ConfigError, match="'llm' is declared as floating and as rate"):
+        one.options(limits=[RateLimit(1, per=1, scope="llm")])
