@@ -21,8 +21,8 @@ def test_the_public_names_are_these():
         "EngineError", "EngineUnavailable", "Explanation", "FailJob", "FloatingLimit", "HeadgateError",
         "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext", "JobControl",
         "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "LeaseLost", "LimitInfo",
-        "OverrideInfo", "PayloadError", "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze", "StaleMessage", "Task",
-        "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
+        "OverrideInfo", "PayloadError", "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze",
+        "StaleMessage", "Task", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 
