@@ -84,7 +84,7 @@ def level(job: Ran, now: int) -> int:
 
 
 def died_by(seen: int, lease: int, now: int) -> int:
-    """When a worker that was last `seen` alive was dead at the latest: it renews its lease three times in its length."""
+    """When a worker that was last `seen` alive was dead at the latest: it renews its lease three times in it."""
     return min(now, seen + lease // 2)
 
 
