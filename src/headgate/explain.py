@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import assert_never
 
 from headgate.clock import SECOND, from_us, span
+from headgate.engine.blame import APART, GRAVE
 from headgate.engine.contract import Facts, Holder, LimitStatus
 from headgate.info import Info
 from headgate.job import Job, JobState
@@ -66,8 +67,10 @@ def _suspected(job: Job) -> str:
     """What blame (rule 15) knows of an unfinished job. A ready one tells more, since it may have to wait by it."""
     if job.suspicion == 0 or job.state is JobState.READY:
         return ""
-    alone = "alone" if job.suspicion > 1 else "beside few others of its kind"
-    return f"; it was lost {_times(job.lost)} with its worker, and is tried {alone}"
+    tried = ""
+    if job.suspicion >= APART:
+        tried = f", and is tried {'alone' if job.suspicion >= GRAVE else 'beside few other suspects'}"
+    return f"; it was lost {_times(job.lost)} with its worker{tried}"
 
 
 def _scheduled(facts: Facts) -> str:
@@ -97,11 +100,14 @@ def _ready(facts: Facts) -> str:
 def _kept_apart(facts: Facts) -> str:
     """Why a suspect stays ready although workers claim other jobs."""
     job = facts.job
-    room = (
-        "it is tried alone: it starts when a worker runs no other suspect, behind suspects that came before it"
-        if job.suspicion > 1
-        else "a worker runs few suspects at a time: it starts when one has room for it"
-    )
+    if job.suspicion >= GRAVE:
+        room = (
+            "it is tried alone: it starts when a worker runs no other suspect, behind graver and earlier ones"
+        )
+    elif job.suspicion >= APART:
+        room = "a worker runs few such jobs at a time: it starts when one has room for it, behind graver suspects"
+    else:
+        room = "it does not run beside a grave suspect: it starts when a worker runs none"
     lost = f"it was lost {_times(job.lost)} with its worker and may have ended it, so that"
     return f"{lost} {room}; {_count(facts.knowing, 'live worker')} can run it"
 
