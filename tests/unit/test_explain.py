@@ -122,13 +122,11 @@ def test_running():
 @pytest.mark.parametrize(
     ("suspicion", "expected"),
     [
+        (1, "it was lost once with its worker and may have ended it, so that it does not run beside a grave"),
+        (2, "it was lost 2 times with its worker and may have ended it, so that a worker runs few such jobs"),
         (
-            1,
-            "it was lost once with its worker and may have ended it, so that a worker runs few suspects at a time: it",
-        ),
-        (
-            2,
-            "it was lost 2 times with its worker and may have ended it, so that it is tried alone: it starts when a",
+            3,
+            "it was lost 3 times with its worker and may have ended it, so that it is tried alone: it starts",
         ),
     ],
 )
