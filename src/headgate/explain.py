@@ -67,10 +67,13 @@ def _suspected(job: Job) -> str:
     """What blame (rule 15) knows of an unfinished job. A ready one tells more, since it may have to wait by it."""
     if job.suspicion == 0 or job.state is JobState.READY:
         return ""
-    tried = ""
-    if job.suspicion >= APART:
-        tried = f", and is tried {'alone' if job.suspicion >= GRAVE else 'beside few other suspects'}"
-    return f"; it was lost {_times(job.lost)} with its worker{tried}"
+    return f"; it was lost {_times(job.lost)} with its worker{_company(job.suspicion)}"
+
+
+def _company(suspicion: int) -> str:
+    if suspicion >= GRAVE:
+        return ", and is tried alone"
+    return ", and is tried beside few others of its kind" if suspicion >= APART else ""
 
 
 def _scheduled(facts: Facts) -> str:
@@ -92,7 +95,7 @@ def _ready(facts: Facts) -> str:
     workers = _count(facts.serving, "live worker")
     if facts.knowing == 0:
         return f"{workers} serve{_s(facts.serving)} the queue, but none knows the task {facts.job.task!r}"
-    if facts.job.suspicion > 0:
+    if facts.job.suspicion >= APART:
         return _kept_apart(facts)
     return f"it is about to start; {_count(facts.knowing, 'live worker')} can run it"
 
@@ -100,14 +103,11 @@ def _ready(facts: Facts) -> str:
 def _kept_apart(facts: Facts) -> str:
     """Why a suspect stays ready although workers claim other jobs."""
     job = facts.job
-    if job.suspicion >= GRAVE:
-        room = (
-            "it is tried alone: it starts when a worker runs no other suspect, behind graver and earlier ones"
-        )
-    elif job.suspicion >= APART:
-        room = "a worker runs few such jobs at a time: it starts when one has room for it, behind graver suspects"
-    else:
-        room = "it does not run beside a grave suspect: it starts when a worker runs none"
+    room = (
+        "it is tried alone: it starts when a worker runs no other suspect, behind suspects that came before it"
+        if job.suspicion >= GRAVE
+        else "a worker runs few suspects at a time: it starts when one has room for it"
+    )
     lost = f"it was lost {_times(job.lost)} with its worker and may have ended it, so that"
     return f"{lost} {room}; {_count(facts.knowing, 'live worker')} can run it"
 
