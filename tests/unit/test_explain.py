@@ -124,7 +124,7 @@ def test_running():
     [
         (
             2,
-            "it was lost 2 times with its worker and may have ended it, so that a worker runs few suspects at a time: it",
+            "it was lost 2 times with its worker and may have ended it, so that a worker runs few suspects at a time",
         ),
         (
             3,
