@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import msgspec
 
-from headgate.engine.blame import Room, level
+from headgate.engine.blame import GRAVE, Room, gravity, level
 from headgate.engine.sqlite.rows import GARBLED, Candidate
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
@@ -17,6 +17,10 @@ from headgate.engine.sqlite.turn import Turn
 from headgate.retry import RetryPolicy
 
 _order: Callable[[Candidate], tuple[int, int, int]] = attrgetter("order")
+
+
+GRAVITIES = range(GRAVE, 0, -1)
+"""Of suspects, in the order in which they are tried."""
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -60,13 +64,14 @@ class ReadyJobs:
         else:
             ledger.write_decided()
         suspects = self._suspects(most) if self.suspects and self._any_suspects() else []
+        found = [job for job in suspects if job.suspicion >= GRAVE][:most]
+        light = sorted((job for job in suspects if job.suspicion < GRAVE), key=_order) if suspects else []
         aside = self._aside(0)
         if self.queues is None:
-            return self._first(self._all(aside, suspects), aside, suspects, most)
-        found: list[Candidate] = []
+            return found + self._first(self._all(aside, light), aside, light, most - len(found))
         for name in self._in_order(self.queues):
             if len(found) < most:
-                found += self._first([name], aside, suspects, most - len(found))
+                found += self._first([name], aside, light, most - len(found))
         return found
 
     def _in_order(self, queues: Sequence[str]) -> list[str]:
@@ -110,13 +115,13 @@ class ReadyJobs:
                 self._garbled.append(row[0])
         return found
 
-    def _aside(self, suspect: int) -> list[tuple[str, str]]:
+    def _aside(self, grave: int) -> list[tuple[str, str]]:
         """Jobs that others set aside and this worker knows; rarely any."""
         if not self.turn.aside:
             return []
         return [
             (queue, task)
-            for queue, task in self.step.execute(sql("aside_tasks"), (suspect,)).fetchall()
+            for queue, task in self.step.execute(sql("aside_tasks"), (grave,)).fetchall()
             if task in self.turn.known
         ]
 
@@ -126,27 +131,37 @@ class ReadyJobs:
         return self.turn.suspects or self.turn.aside or self.step.ledger.suspected
 
     def _suspects(self, most: int) -> list[Candidate]:
-        """The first suspects, as far as the worker has room for them. What it does not know will be set aside."""
-        aside = self._aside(1)
+        """The gravest suspects, as far as the worker has room for them. What it does not know will be set aside."""
         found: list[Candidate] = []
-        for queues in self._groups(aside):
-            lines = [self._read("claimable", queue, most, 1) for queue in queues]
-            lines += [
-                self._read("claimable_aside", queue, task, most, 1)
-                for queue, task in aside
-                if queue in queues
-            ]
-            found += _merged(lines, most)
+        aside = {grave: self._aside(grave) for grave in GRAVITIES}
+        for queues in self._groups(pair for pairs in aside.values() for pair in pairs):
+            line: list[Candidate] = []
+            for grave in GRAVITIES:
+                line += self._suspects_of(queues, aside[grave], most, grave)
+            found += line[:most]
+        found.sort(key=lambda job: -gravity(job.suspicion))
         if not found:
             return found
         fit = set(self._room().first(job for job in found if job.task in self.turn.known))
         return [job for job in found if job in fit or job.task not in self.turn.known]
 
-    def _groups(self, aside: Sequence[tuple[str, str]]) -> list[Collection[str]]:
+    def _suspects_of(
+        self, queues: Collection[str], aside: Sequence[tuple[str, str]], most: int, grave: int
+    ) -> list[Candidate]:
+        lines = [self._read("claimable", queue, most, grave) for queue in queues]
+        lines += [
+            self._read("claimable_aside", queue, task, most, grave)
+            for queue, task in aside
+            if queue in queues
+        ]
+        return _merged(lines, most)
+
+    def _groups(self, aside: Iterable[tuple[str, str]]) -> list[Collection[str]]:
         """Queues that are read as one line, in the order in which they are read."""
         if self.queues is not None:
             return [[name] for name in self._in_order(self.queues)]
-        names = {queue for (queue,) in self.step.execute(sql("suspect_queues")).fetchall()}
+        queues = [self.step.execute(sql("suspect_queues"), (grave,)).fetchall() for grave in GRAVITIES]
+        names = {queue for rows in queues for (queue,) in rows}
         return [sorted({*names, *(queue for queue, _ in aside)} - self.turn.paused)]
 
     def _room(self) -> Room:

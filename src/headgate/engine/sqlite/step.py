@@ -319,9 +319,10 @@ class Step(Moves):
     def lose_worker(self, worker: str) -> Lost:
         """A worker is gone: so are its registration and its attempts."""
         self.ledger.flush()
-        seen = self.execute(sql("seen"), (worker,)).get
+        known = self.execute(sql("seen"), (worker,)).fetchall()
+        seen, lease = known[0] if known else (0, 0)
         running = self.jobs_by_seq(self.execute(sql("running_of"), (worker,)).fetchall())
-        lost = self.lose(running, seen or 0)
+        lost = self.lose(running, seen, lease)
         self.ledger.flush()
         self.execute(sql("forget_worker"), (worker,))
         return lost

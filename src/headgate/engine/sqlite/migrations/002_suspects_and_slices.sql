@@ -1,7 +1,7 @@
 -- Numbered messages, suspects, and work that is done in slices.
 --
---   jobs.suspicion, lost, lost_after   blame (blame.py). `suspect` splits the lines of ready jobs in two: suspects stand
---              in lines of their own, so that they are in no other job's way.
+--   jobs.suspicion, lost, lost_after   blame (blame.py). `gravity` splits the lines of ready jobs: suspects stand in
+--              lines of their own, the gravest first, so that they are in no other job's way.
 --   workers.number   the last numbered message of a registration that took effect
 --   unsettled  limits whose numbers have changed, with the key from which on waited-for keys have yet to be looked at:
 --              a change of a limit with very many keys is acted on in slices
@@ -11,12 +11,12 @@
 ALTER TABLE jobs ADD COLUMN suspicion  INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN lost       INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN lost_after INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE jobs ADD COLUMN suspect    INTEGER GENERATED ALWAYS AS (suspicion > 0) VIRTUAL;
+ALTER TABLE jobs ADD COLUMN gravity    INTEGER GENERATED ALWAYS AS (min(suspicion, 3)) VIRTUAL;
 
 DROP INDEX jobs_ready;
 DROP INDEX jobs_aside;
-CREATE INDEX jobs_ready ON jobs (suspect, queue, priority, due, seq)       WHERE state = 'ready' AND set_aside = 0;
-CREATE INDEX jobs_aside ON jobs (suspect, queue, task, priority, due, seq) WHERE state = 'ready' AND set_aside = 1;
+CREATE INDEX jobs_ready ON jobs (gravity, queue, priority, due, seq)       WHERE state = 'ready' AND set_aside = 0;
+CREATE INDEX jobs_aside ON jobs (gravity, queue, task, priority, due, seq) WHERE state = 'ready' AND set_aside = 1;
 
 ALTER TABLE workers ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
 
