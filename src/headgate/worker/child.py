@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from headgate.errors import HeadgateError
+from headgate.worker import registry
 from headgate.worker.load import load_app
 from headgate.worker.logs import configure_logs
 from headgate.worker.plan import CANNOT_START, DONE, RELOAD, Plan
@@ -28,6 +29,8 @@ log = logging.getLogger("headgate.worker")
 def work(plan: Plan) -> int:
     """Do what the plan says; returns the exit code."""
     configure_logs(plan.log_level, json=plan.log_json)
+    if plan.registry is not None:
+        registry.keep_in(plan.registry)
     if plan.supervised:
         _watch_parent()
     return _work_and_reload(plan) if plan.reload else _work(plan)
@@ -42,6 +45,7 @@ def run(main: Callable[[], Any]) -> None:
 def _work(plan: Plan) -> int:
     try:
         app = load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
+        registry.note_store(app)
         run(lambda: app.run_worker(**plan.options(), signals=True))
     except HeadgateError as error:
         log.critical("%s", error)
@@ -87,7 +91,7 @@ def main() -> None:
     """The entry of a child process."""
     code = work(msgspec.json.decode(sys.argv[1], type=Plan))
     logging.shutdown()
-    # Threads that hang in a task must not keep the process: what they ran was given back.
+    # Threads that hang in a task must not keep the process: their jobs come back now that they end.
     os._exit(code)
 
 
