@@ -11,13 +11,15 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from headgate.errors import HeadgateError
+from headgate.errors import EngineUnavailable, HeadgateError
 from headgate.worker import registry
+from headgate.worker.link import Backoff
 from headgate.worker.load import load_app
 from headgate.worker.logs import configure_logs
 from headgate.worker.plan import CANNOT_START, DONE, RELOAD, Plan
@@ -46,11 +48,26 @@ def _work(plan: Plan) -> int:
     try:
         app = load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
         registry.note_store(app)
-        run(lambda: app.run_worker(**plan.options(), signals=True))
+        _work_once_reachable(lambda: app.run_worker(**plan.options(), signals=True))
     except HeadgateError as error:
         log.critical("%s", error)
         return CANNOT_START
     return DONE
+
+
+def _work_once_reachable(main: Callable[[], Any]) -> None:
+    """Work; a store that cannot be reached when it is opened is waited for. A worker that works waits by itself."""
+    backoff, said = Backoff(), False
+    while True:
+        try:
+            run(main)
+        except EngineUnavailable as error:
+            if not said:
+                log.warning("the store cannot be opened, trying again: %s", error)
+            said = True
+            time.sleep(backoff.wait())
+        else:
+            return
 
 
 def _work_and_reload(plan: Plan) -> int:
