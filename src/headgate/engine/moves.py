@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, assert_never
 
 from headgate.engine.admission import Admission
-from headgate.engine.blame import blame
+from headgate.engine.blame import blame, died_by
 from headgate.engine.contract import (
     Enqueued,
     ImportedJob,
@@ -96,11 +96,11 @@ class Moves(ABC):
         """The worker retires and gives the job back."""
         self.settle(job, Released(job.id, job.attempt))
 
-    def lose(self, jobs: Sequence[Stored], seen: int) -> Lost:
+    def lose(self, jobs: Sequence[Stored], seen: int, lease: int) -> Lost:
         """A lost worker's attempts end: all of them together, since blame compares them. The worker was last `seen`
         alive when it renewed its lease."""
         failed: list[LostJob] = []
-        for job, blamed in zip(jobs, blame(jobs, self.now, seen), strict=True):
+        for job, blamed in zip(jobs, blame(jobs, seen, died_by(seen, lease, self.now)), strict=True):
             verdict = lose(job, blamed, self.now)
             if isinstance(verdict, End) and verdict.state is JobState.FAILED:
                 failed.append(LostJob(job.id, job.task, verdict.error or ""))
@@ -185,12 +185,12 @@ class Moves(ABC):
             self.book.check_kind(limit)
             if self.book.limits.get(limit.name) != limit:
                 self.put_limit(limit)
-                self._rules_changed(limit.name)
+                self._rules_changed((limit.name, None, None))
 
     def set_override(self, scope: Scope, override: Override | None) -> None:
         """An operator's word comes into force, or is taken back."""
         self.put_override(scope, override)
-        self._rules_changed(scope[0])
+        self._rules_changed(scope)
 
     def compute(self, key: str, number: int) -> None:
         """A floating limit's number for one key."""
@@ -198,15 +198,15 @@ class Moves(ABC):
         self.book.changed()
         self.admission.touch(key)
 
-    def _rules_changed(self, name: str) -> None:
-        """A limit's numbers changed: look at all keys of it that are waited for. A cap counts what runs already."""
+    def _rules_changed(self, scope: Scope) -> None:
+        """A limit's numbers changed: look at the keys in scope that are waited for. A cap counts what runs already."""
         self.book.changed()
+        name = scope[0]
         kind, _, what = name.partition(":")
         if kind in ("task", "queue") and self.book.is_cap(Key(name)):
             self.adopt(Key(name).ident, **{kind: what})
-        for key in self.keys_waiting():
-            if Key.of(key).name == name:
-                self.admission.touch(key)
+        for key in self.keys_waiting(scope):
+            self.admission.touch(key)
 
     # ── a job is taken over ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -290,8 +290,8 @@ class Moves(ABC):
         """Record the running jobs of a task or queue as holders of its cap, where they are not yet."""
 
     @abstractmethod
-    def keys_waiting(self) -> Iterable[str]:
-        """All keys that have waiters."""
+    def keys_waiting(self, scope: Scope) -> Iterable[str]:
+        """The keys in a scope that have waiters: those to be looked at in this step, if there are too many for one."""
 
     @abstractmethod
     def put_limit(self, limit: Limit) -> None:
