@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, EngineUnavailable
+from headgate import App, ConfigError, EngineUnavailable
 from headgate.engine.memory import MemoryEngine
 from tests.processes.child import Child
 from tests.sqlite.test_busy import HOLD, hold
