@@ -17,7 +17,7 @@ from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, wo
 async def test_every_exchange_has_a_larger_number_than_the_one_before(failing: FailingEngine):
     numbers, exchange = [], failing.exchange
 
-    async def numbered(*args, number, **kwargs):
+    async def numbered(*args, number=None, **kwargs):
         numbers.append(number)
         return await exchange(*args, number=number, **kwargs)
 
