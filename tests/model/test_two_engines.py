@@ -57,6 +57,8 @@ class TwoEngines(RuleBasedStateMachine):
         self.now = START
         self.next_due: int | None = None
         self.tick: int | None = None
+        self.numbers = dict.fromkeys(words.WORKER_IDS, 0)
+        self.starts: list[tuple[str, int]] = []
         self.snapshot: Snapshot | None = None
 
     def teardown(self) -> None:
@@ -77,7 +79,7 @@ class TwoEngines(RuleBasedStateMachine):
             self.judge.declared[limit.name] = limit
         self.do(lambda engine: engine.declare(words.FIRST_LIMITS, now=self.now))
         for worker in words.WORKERS:
-            self.do(lambda engine, worker=worker: engine.register(worker, now=self.now))
+            self.register(worker)
 
     # ── jobs come ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,15 +114,18 @@ class TwoEngines(RuleBasedStateMachine):
         data=st.data(),
         worker=st.sampled_from(words.WORKER_IDS),
         want=st.sampled_from([0, 1, 1, 2, 5]),
-        queues=st.sampled_from([None, None, ["x"], ["y", "x"]]),
+        queues=st.sampled_from(words.SERVED),
+        suspects=st.sampled_from([True, True, True, False]),
     )
-    def exchange(self, data: st.DataObject, worker: str, want: int, queues: list[str] | None) -> None:
+    def exchange(
+        self, data: st.DataObject, worker: str, want: int, queues: list[str] | None, suspects: bool
+    ) -> None:
         reports = [
             _report(data.draw(st.sampled_from(REPORTS)), view.id, view.attempt)
             for view in (self.snapshot.jobs if self.snapshot else ())
             if view.state is JobState.RUNNING and view.worker == worker and data.draw(st.booleans())
         ]
-        self._exchange(worker, reports, want, queues)
+        self._exchange(worker, reports, want, queues, suspects)
 
     @rule(
         worker=st.sampled_from(words.WORKER_IDS),
@@ -131,10 +136,26 @@ class TwoEngines(RuleBasedStateMachine):
     def report_anything(self, worker: str, id: str, attempt: int, kind: str) -> None:
         self._exchange(worker, [_report(kind, id, attempt)], 0, None)
 
-    def _exchange(self, worker: str, reports: list[Report], want: int, queues: list[str] | None) -> None:
-        answer = self.do(lambda engine: engine.exchange(worker, reports, want, queues, now=self.now))
+    def _exchange(
+        self,
+        worker: str,
+        reports: list[Report],
+        want: int,
+        queues: list[str] | None,
+        suspects: bool = True,
+        number: int | None = None,
+    ) -> None:
+        number = self._next(worker) if number is None else number
+
+        async def command(engine: Engine) -> Exchanged:
+            return await engine.exchange(
+                worker, reports, want, queues, number=number, suspects=suspects, now=self.now
+            )
+
+        answer = self.do(command)
         if not isinstance(answer, Exchanged):
             return
+        self.starts += [(attempt.job, attempt.number) for attempt in answer.attempts]
         self.next_due = answer.next_due
         for attempt in answer.attempts:
             job = self._stored(attempt.job)
@@ -142,8 +163,68 @@ class TwoEngines(RuleBasedStateMachine):
             self.judge.start(_spec(job), attempt.number, self.now)
         self.judge.judge([attempt.job for attempt in answer.attempts])
 
+    @rule(queues=st.sampled_from(words.SERVED), most=st.integers(2, 12))
+    def run_one_after_the_other(self, queues: list[str] | None, most: int) -> None:
+        """A worker of one place: each exchange ends a job and claims the next, whose slot came back in this step. What
+        is compared is the order of starts."""
+        reports: list[Report] = []
+        for _ in range(most):
+            before = len(self.starts)
+            self._exchange("w1", reports, 1, queues)
+            reports = [Succeeded(id, attempt) for id, attempt in self.starts[before:]]
+            if not reports:
+                break
+        self._exchange("w1", reports, 0, queues)
+
+    def _next(self, worker: str) -> int:
+        self.numbers[worker] += 1
+        return self.numbers[worker]
+
+    @rule(worker=st.sampled_from(words.WORKER_IDS), late=st.integers(0, 2), want=st.sampled_from([0, 2]))
+    def stale_message(self, worker: str, late: int, want: int) -> None:
+        """A message that a later one has overtaken, or the last one once more."""
+        self._exchange(worker, [], want, None, number=max(0, self.numbers[worker] - late))
+
+    @rule(
+        worker=st.sampled_from(words.WORKER_IDS),
+        late=st.sampled_from([None, None, None, 0, 1]),
+        data=st.data(),
+    )
+    def resume_worker(self, worker: str, late: int | None, data: st.DataObject) -> None:
+        """The worker knows some of what it runs, and some that it does not."""
+        number = self._next(worker) if late is None else max(0, self.numbers[worker] - late)
+        running = [
+            (view.id, view.attempt)
+            for view in (self.snapshot.jobs if self.snapshot else ())
+            if view.state is JobState.RUNNING and view.worker == worker
+        ]
+        known = [pair for pair in running if data.draw(st.booleans())]
+        known += data.draw(st.lists(st.tuples(words.ids, st.integers(1, 3)), max_size=2))
+        self.do(lambda engine: engine.resume_worker(worker, number, known, now=self.now))
+
+    @rule(
+        workers=st.lists(
+            st.sampled_from([*words.WORKER_IDS, "stranger"]), min_size=1, max_size=2, unique=True
+        )
+    )
+    def report_lost(self, workers: list[str]) -> None:
+        self.do(lambda engine: engine.report_lost(workers, now=self.now))
+
+    @rule(most=st.sampled_from([1, 3, 100]))
+    def recheck(self, most: int) -> None:
+        """A healthy store has nothing to mend."""
+        after: str | None = None
+        for engine in self.pair.engines:
+            for _ in range(1000):
+                answer = self.pair.runner.run(engine.recheck(after, most=most, now=self.now))
+                assert answer.healed == ()
+                if (after := answer.after) is None:
+                    break
+        self.snapshot = self.pair.compare(self.now)
+
     @rule(worker=st.sampled_from(words.WORKERS))
     def register(self, worker: Worker) -> None:
+        self.numbers[worker.id] = 0
         self.do(lambda engine: engine.register(worker, now=self.now))
 
     @rule(worker=st.sampled_from(words.WORKER_IDS))

@@ -19,12 +19,14 @@ SETTINGS = Settings(
 )
 
 IDS = [f"j{number}" for number in range(14)]
-QUEUES = ["x", "y"]
+QUEUES = ["x", "y", "z"]
+SERVED = [None, None, ["x"], ["y", "x"], ["z", "y", "x"]]
+"""Which queues a claim asks for; a list is strict: queue after queue."""
 TASKS = ["t", "u"]
 TENANTS = ["", "acme"]
 WORKERS = [
-    Worker("w1", frozenset({"t", "u"}), None, 1000 * SECOND),
-    Worker("w2", frozenset({"t"}), None, 1000 * SECOND),
+    Worker("w1", frozenset({"t", "u"}), None, 1000 * SECOND, concurrency=30),
+    Worker("w2", frozenset({"t"}), None, 1000 * SECOND, concurrency=1),
     Worker("w3", frozenset({"t", "u"}), ("x",), 6 * SECOND),
 ]
 WORKER_IDS = [worker.id for worker in WORKERS]
@@ -103,7 +105,13 @@ def jobs(draw: st.DrawFn, id: str | None = None) -> NewJob:
         priority=draw(st.sampled_from([50, 50, 10])),
         delay=delay,
         uses=canonical(needs),
-        retry=RetryPolicy(draw(st.integers(1, 3)), draw(st.sampled_from([0, SECOND])), 2.0, 5 * SECOND),
+        retry=RetryPolicy(
+            draw(st.integers(1, 3)),
+            draw(st.sampled_from([0, SECOND])),
+            2.0,
+            5 * SECOND,
+            losses=draw(st.sampled_from([5, 5, 2, 1, 0])),
+        ),
         unique=draw(st.sampled_from([None, None, None, "u"])),
         on_conflict=draw(st.sampled_from(["return", "raise", "replace"])),
         retention=draw(st.sampled_from([None, None, 0])),

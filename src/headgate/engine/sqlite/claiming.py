@@ -52,6 +52,7 @@ class ReadyJobs:
             for seq in self._garbled:
                 self.step.end_garbled(seq)
             self._garbled.clear()
+            self.step.admission.offer()
 
     def are_there(self) -> bool:
         """Whether a claim would find anything. Changes nothing."""

@@ -12,7 +12,7 @@ from headgate.engine.contract import Attempt
 from headgate.engine.sqlite.connection import Values
 from headgate.engine.stored import Stored
 from headgate.job import DEFAULT_PRIORITY, JobState, NewJob, PastAttempt
-from headgate.keys import Use
+from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
 
 _read_uses: Callable[[str], tuple[Use, ...]] = lru_cache(10_000)(msgspec.json.Decoder(tuple[Use, ...]).decode)
@@ -107,7 +107,7 @@ def own_uses(row: Values) -> tuple[Use, ...]:
     return read_uses(row[15])
 
 
-GARBLED = (msgspec.DecodeError, TypeError, KeyError, ValueError)
+GARBLED = (msgspec.DecodeError, TypeError, LookupError, ValueError)
 """What reading a garbled column raises."""
 
 
@@ -168,6 +168,9 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
     )  # fmt: skip
     _ = priority + due + enqueued_at + units + attempt + tries + suspicion + lost + lost_after
     _ = (started_at or 0) + (ended_at or 0) + (expires_at or 0) + (retention or 0) + (refusals or 0)
+    for key in (waiting_on, offered_by):
+        if key is not None:
+            Key.of(key)
     job = Stored(spec, seq, enqueued_at, due)
     job.state = _STATES[state]
     job.waiting_on, job.offered_by, job.units, job.refusals = waiting_on, offered_by, units, refusals
