@@ -44,7 +44,8 @@ class Step(Moves):
     def lose_worker(self, worker: str) -> Lost:
         """A worker is gone: so are its registration and its attempts."""
         entry = self.store.workers.get(worker)
-        lost = self.lose(self.store.running_of(worker), entry.seen if entry else 0)
+        seen, lease = (entry.seen, entry.worker.lease) if entry else (0, 0)
+        lost = self.lose(self.store.running_of(worker), seen, lease)
         self.store.put(self.store.workers, worker, None)
         return lost
 
