@@ -188,7 +188,14 @@ class Calls:
             async with asyncio.timeout(self.seconds()):
                 return await asyncio.shield(wire)
         except TimeoutError:
-            raise EngineUnavailable(f"{self.target.shown} cannot be reached: no connection in time") from None
+            if wires.get(address) is wire:
+                del wires[address]  # the next caller tries anew
+            wire.cancel()
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if not wire.cancelled() or (current is not None and current.cancelling()):
+                raise
+        raise EngineUnavailable(f"{self.target.shown} cannot be reached: no connection in time")
 
     async def _connect(
         self, address: Address | None, wires: dict[Address | bool | None, Wire | Pending]
@@ -196,7 +203,8 @@ class Calls:
         try:
             wire = await self._connected(address)
         except BaseException:
-            wires.pop(address, None)
+            if wires.get(address) is asyncio.current_task():
+                del wires[address]
             raise
         wires[address] = wire
         return wire

@@ -118,22 +118,29 @@ class Store:
     async def by_ids(
         self, verb: str, ids: Sequence[str], missing: Callable[[Any], bool], now: int | None = None
     ) -> list[Any]:
-        """Run a verb that answers a row per job, where the jobs are: each partition speaks of those that it has. Once all
-        are found, no other partition is waited for: one whose server is silent holds up only its own jobs."""
+        """Run a verb that answers a row per job, where the jobs are: each partition speaks of those that it has. Once
+        all are found, no other partition is waited for: one whose server is silent holds up only its own jobs."""
         if len(self.partitions) == 1:
             return await self._rows(self.partitions[0], verb, ids, now)
         asked = [asyncio.ensure_future(self._rows(p, verb, ids, now)) for p in self._homes_of(ids)]
         rows: list[Any] = []
+        failed: HeadgateError | None = None
         try:
             for answered in asyncio.as_completed(asked):
-                found = await answered
+                try:
+                    found = await answered
+                except HeadgateError as error:
+                    failed = error
+                    continue
                 rows = [new if missing(old) else old for old, new in zip(rows or found, found, strict=True)]
                 if not any(map(missing, rows)):
-                    break
+                    return rows
         finally:
             for each in asked:
                 each.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+        if failed is not None:
+            raise failed
         return rows
 
     async def _rows(self, partition: Partition, verb: str, ids: Sequence[str], now: int | None) -> list[Any]:
