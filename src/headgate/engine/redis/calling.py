@@ -195,7 +195,7 @@ class Calls:
             current = asyncio.current_task()
             if not wire.cancelled() or (current is not None and current.cancelling()):
                 raise
-        raise EngineUnavailable(f"{self.target.shown} cannot be reached: no connection in time")
+        raise EngineUnavailable(f"{self.target.shown} cannot be reached: no answer in time")
 
     async def _connect(
         self, address: Address | None, wires: dict[Address | bool | None, Wire | Pending]
