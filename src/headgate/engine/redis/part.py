@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, assert_never
 
 from headgate.engine.contract import (
+    Attempt,
     Beat,
     Exchanged,
     Failed,
@@ -26,7 +27,7 @@ from headgate.engine.contract import (
     Worker,
 )
 from headgate.engine.redis.rechecking import recheck
-from headgate.engine.redis.records import or_false, or_none, read_attempt
+from headgate.engine.redis.records import or_false, or_none, try_attempt
 
 if TYPE_CHECKING:
     from headgate.engine.redis.calling import Partition
@@ -78,7 +79,11 @@ class RedisPart(Part):
         given = (worker, packed_reports(reports), want, served, or_false(number), suspects)
         engine = self._engine
         answer, raw = await engine.store.one(self._partition, "exchange", given, now=engine.now(now))
-        return _exchanged(answer, raw)
+        exchanged, unreadable = _exchanged(answer, raw)
+        if unreadable:
+            given = (worker, packed_reports(unreadable), 0, False, False, False)
+            await engine.store.one(self._partition, "exchange", given, now=engine.now(now))
+        return exchanged
 
     async def resume_worker(
         self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
@@ -109,13 +114,13 @@ def _lost_jobs(rows: Sequence[Sequence[str]]) -> tuple[LostJob, ...]:
     return tuple(LostJob(id, task, error) for id, task, error in rows)
 
 
-def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> Exchanged:
+def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> tuple[Exchanged, list[Failed]]:
+    """The answer, and the reports that end what was claimed and cannot be read."""
     ids, refused, cancelling, next_due, more, now, set_aside = answer
     parts = iter(raw)
-    return Exchanged(
-        attempts=tuple(
-            read_attempt(id, record, spec, now) for id, record, spec in zip(ids, parts, parts, strict=True)
-        ),
+    read = [try_attempt(id, record, spec, now) for id, record, spec in zip(ids, parts, parts, strict=True)]
+    exchanged = Exchanged(
+        attempts=tuple(each for each in read if isinstance(each, Attempt)),
         refused=tuple((job, attempt) for job, attempt in refused),
         cancelling=tuple(cancelling),
         next_due=or_none(next_due),
@@ -123,6 +128,7 @@ def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> Exchanged:
         now=now,
         set_aside=tuple(set_aside),
     )
+    return exchanged, [each for each in read if isinstance(each, Failed)]
 
 
 def packed_reports(reports: Sequence[Report]) -> list[Any]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
+from struct import error as struct_error
 from typing import Any
 
 import msgspec
 
-from headgate.engine.contract import Attempt, Limit, Override, Worker
+from headgate.engine.contract import Attempt, Failed, Limit, Override, Worker
 from headgate.engine.rulebook import canonical_order
 from headgate.job import AttemptOutcome, Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
@@ -281,8 +282,45 @@ def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:
     )  # fmt: skip
 
 
+UNREADABLE = "what is stored of this job cannot be read"
+_GARBLED = (msgspec.MsgspecError, struct_error, UnicodeDecodeError, IndexError)
+"""What reading a record raises that is not what was written."""
+
+
+def try_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt | Failed:
+    """A claimed job, or the report with which one that cannot be read ends."""
+    try:
+        return read_attempt(id, record, spec, now)
+    except _GARBLED as error:
+        return Failed(id, read_record(record)[0].attempt, f"{UNREADABLE}: {error}")
+
+
 def read_job(fields: Sequence[Any], *, history: bool = True) -> Job:
-    """A stored job: id, job, spec and past as the server gave them."""
+    """A stored job: id, job, spec and past as the server gave them. One that cannot be read shows that it cannot."""
+    try:
+        return _read_job(fields, history=history)
+    except _GARBLED as error:
+        return _unreadable(fields, f"{UNREADABLE}: {error}")
+
+
+def _unreadable(fields: Sequence[Any], why: str) -> Job:
+    id, record, *_ = fields
+    try:
+        life, need = read_record(record)
+    except _GARBLED:
+        life, need = None, Need("?", "?", "", 50, False, "[1]", False, False)
+    return Job(
+        id=id.decode(), task=need.task, queue=need.queue, args="{}", tenant=need.tenant, priority=need.priority,
+        state=life.state if life else JobState.FAILED, due=life.due if life else 0,
+        enqueued_at=life.enqueued_at if life else 0, uses=(), retry=RetryPolicy(), timeout=None,
+        unique=or_none(need.unique), metadata=None, retention=None, waiting_on=life.waiting_on if life else None,
+        attempt=life.attempt if life else 0, tries=life.tries if life else 0, worker=life.worker if life else None,
+        started_at=life.started_at if life else None, ended_at=life.ended_at if life else None,
+        cancel_requested=False, error=why, result=None, progress=None, history=(),
+    )  # fmt: skip
+
+
+def _read_job(fields: Sequence[Any], *, history: bool) -> Job:
     id, record, spec, past = fields
     s, (life, need) = read_spec(spec), read_record(record)
     return Job(

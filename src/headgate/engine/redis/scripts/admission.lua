@@ -166,22 +166,27 @@ function Admission.room(ident, queue)
 end
 
 function Admission.offer_queue(ident, queue, straight)
-  local room, count = Admission.room(ident, queue), 0
+  local room, count, struck = Admission.room(ident, queue), 0, false
   if room < 1 then return 0 end
   local members = Lines.first(Lines.waiting(ident, queue), math.min(room, Admission.OFFER_MOST))
   for place = 1, #members do
     local job = Ledger.waiter(members[place])
-    if job.units > room then break end
-    room = room - job.units
-    if straight then
-      Ledger.take(ident, job, false)
-      Ledger.start(job)
+    if not job then
+      Store.strike_waiter(ident, queue, members[place])
+      struck = true
     else
-      Ledger.make_ready(job, ident, job.units)
+      if job.units > room then break end
+      room = room - job.units
+      if straight then
+        Ledger.take(ident, job, false)
+        Ledger.start(job)
+      else
+        Ledger.make_ready(job, ident, job.units)
+      end
+      count = count + 1
     end
-    count = count + 1
   end
-  return count
+  return struck and count + Admission.offer_queue(ident, queue, straight) or count
 end
 
 -- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where nobody else is ready,
@@ -199,6 +204,7 @@ function Admission.is_straight(claim, ids, waiting)
   end
   for i = 1, #ids do
     local job = Store.jobs[ids[i]]
+    if not job or job.state ~= 'waiting' then return false end
     local need, uses = job.need, Ledger.uses(job)
     if job.suspicion > 0 or (claim.served and need.queue ~= Store.jobs[ids[1]].need.queue) then return false end
     if #uses ~= 1 or job.units ~= 1 or job.holds or not claim.known[need.task] then return false end
@@ -213,8 +219,9 @@ function Admission.head_at(ident, queue, rule)
   local member = rule.rate and Lines.first(Lines.waiting(ident, queue), 1)[1]
   if not member then return nil end
   if not rule.limit then return now end
-  local meter = Ledger.meter(ident)
-  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + Ledger.waiter(member).units)
+  local meter, job = Ledger.meter(ident), Ledger.waiter(member)
+  if not job then return now end
+  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + job.units)
 end
 
 -- One timer per rate key: when the first of its queues' heads will find its tokens.

@@ -168,6 +168,14 @@ local function first_suspects(groups, most, worker, record, stored)
   return grave, light
 end
 
+-- Members whose jobs are not ready: their records could not be read.
+local function strike(members, lines)
+  for _, member in ipairs(members) do
+    local job = Store.job(sub(member, 31))
+    if not job or job.state ~= 'ready' then Store.strike_ready(lines, member) end
+  end
+end
+
 -- The next ready jobs: grave suspects, then queue after queue as given, or all queues as one.
 local function ready_jobs(queues, worker, record, found, suspects)
   return function(most)
@@ -175,11 +183,12 @@ local function ready_jobs(queues, worker, record, found, suspects)
     local groups = groups_of(queues, asides, found)
     local grave, light = Lines.NONE, Lines.NONE
     if suspects then grave, light = first_suspects(groups, most, worker, record, found.suspects) end
-    local left = most - #grave
+    local left, all_lines = most - #grave, {}
     for number, names in ipairs(groups) do
       if #members >= left then break end
       local lines = {}
       for _, queue in ipairs(names) do add_lines(lines, queue, asides, record.known) end
+      for _, line in ipairs(lines) do all_lines[#all_lines + 1] = line end
       local first = first_of(lines, left - #members, light[number])
       if #groups == 1 then
         members = first
@@ -187,10 +196,12 @@ local function ready_jobs(queues, worker, record, found, suspects)
         for _, member in ipairs(first) do members[#members + 1] = member end
       end
     end
-    if #grave == 0 then return Store.ranked(members) end
+    local able = Store.ranked(members)
+    if #able < #members then strike(members, all_lines) end
+    if #grave == 0 then return able end
     local jobs = {}
     for i = 1, math.min(#grave, most) do jobs[i] = grave[i] end
-    for _, job in ipairs(Store.ranked(members)) do jobs[#jobs + 1] = job end
+    for _, job in ipairs(able) do jobs[#jobs + 1] = job end
     return jobs
   end
 end

@@ -43,7 +43,9 @@ function Store.ranked(members)
   if not loaded then Store.load(ids) end
   for i = 1, #ids do
     local job = Store.jobs[ids[i]]
-    job.rank, jobs[i] = members[i], job
+    if job and job.state == 'ready' then
+      job.rank, jobs[#jobs + 1] = members[i], job
+    end
   end
   return jobs
 end

@@ -25,11 +25,24 @@ Store.OUTCOME_CODES = {succeeded = 1, failed = 2, cancelled = 3, snoozed = 4, re
 Store.flags, Store.used, Store.tables = {}, {}, 0
 Store.free, Store.frees, Store.running, Store.runs = {}, 0, {}, 0
 
+-- Whether they are what admission reads: none, or {ident, units} each.
+function Store.are_uses(uses)
+  if not uses then return true end
+  for _, use in ipairs(uses) do
+    if type(use) ~= 'table' or type(use[2]) ~= 'number' or not string.find(use[1], '^[cr]%d+:') then return false end
+  end
+  return true
+end
+
 -- A need read back; many jobs have the same, so those that were read are remembered by their text.
 function Store.need(text)
   local need = Store.needs[text]
   if not need then
     local n = parse(text)
+    if type(n) ~= 'table' or type(n[1]) ~= 'string' or type(n[2]) ~= 'string' or type(n[4]) ~= 'number'
+      or not Store.are_uses(n[5]) or type(cjson.decode(n[6])) ~= 'table' then
+      error('its task, queue, limits or retry policy')
+    end
     need = {
       text = text, task = n[1], queue = n[2], tenant = n[3], priority = n[4], uses = n[5], retry = n[6], unique = n[7],
       retention = n[8],
@@ -111,6 +124,11 @@ end
 function Store.unfold(id, text)
   local known = Store.still_running(id, text)
   if known then return known end
+  local ok, job = pcall(Store.read, id, text)
+  return ok and job or Store.salvage(id, text)
+end
+
+function Store.read(id, text)
   local state, outcome, number, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, ended_at,
     expires_at, need, worker, offered_by, waiting_on, holds, error, progress, result, tail =
     struct.unpack(Store.LAYOUT, text)

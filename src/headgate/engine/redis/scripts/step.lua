@@ -58,8 +58,9 @@ end
 
 -- Run a verb. Answers {raw texts …, status}: status is the msgpack of {'ok', answer} or of a refusal {code, …}; other
 -- errors go to the caller as they are, with nothing written.
-function Step.run(verb, keys, given)
+function Step.run(verb, keys, given, reading)
   Step.reset(keys, given)
+  Step.reading = reading
   local raw = {}
   local ok, answer = pcall(Step.walk, verb, parse(given[2]), raw)
   if ok then
