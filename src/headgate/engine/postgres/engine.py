@@ -57,7 +57,8 @@ from headgate.engine.refused import lapsed, stale
 from headgate.errors import ConfigError, HeadgateError
 from headgate.job import Job, JobState, NewJob
 
-
+MIGRATION_TIMEOUT = 3600.0
+"""Seconds: an index over millions of jobs takes its time."""
 SWEEP_MOST = 1000
 """How much of each kind one sweep takes on."""
 
@@ -79,7 +80,8 @@ class PostgresEngine(Engine):
         self.schema = check_schema(schema)
         self.settings = settings or Settings()
         self._clock = clock
-        self._address = dsn, where, schema, {} if prepared else {"statement_cache_size": 0}
+        options = {} if prepared else {"statement_cache_size": 0}
+        self._address = dsn, where, schema, options, self.settings
         self._keep = Numbers.of(keep(self.settings))
         self._enqueue_one, self._enqueue_many = one_call(schema), enqueue_call(schema)
         self._opened = Store(*self._address)
@@ -107,10 +109,15 @@ class PostgresEngine(Engine):
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> None:
-        async with self.lanes.connection() as connection:
-            await check_server(connection, self.where)
-            if await version(connection, self.schema, self.where) < newest():
-                await migrate(connection, self.schema, self.where)
+        try:
+            async with self.lanes.connection() as connection:
+                await check_server(connection, self.where)
+                found = await version(connection, self.schema, self.where)
+            if found < newest():
+                await self.migrate()
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         if self._opened.process == os.getpid():
@@ -118,7 +125,7 @@ class PostgresEngine(Engine):
             self._opened = Store(*self._address)
 
     async def migrate(self) -> tuple[int, int]:
-        async with self.lanes.connection() as connection:
+        async with self.lanes.connection(within=MIGRATION_TIMEOUT) as connection:
             return await migrate(connection, self.schema, self.where)
 
     async def version(self) -> int:
@@ -277,9 +284,7 @@ class PostgresEngine(Engine):
         )  # fmt: skip
         if row["at"] is None:
             raise _refused(worker, number, row["last"] if row["leased"] else None)
-        self._store.signal(
-            work=row["taken_back"] > 0, ended=row["taken_back"] > 0, again=row["again"]
-        )
+        self._store.signal(work=row["taken_back"] > 0, ended=row["taken_back"] > 0, again=row["again"])
         return Resumed(
             tuple(known[int(place) - 1] for place in row["alive"]),
             row["taken_back"],

@@ -284,7 +284,8 @@ def _view(book: RuleBook, row: Any) -> JobView:
     ) = row  # fmt: skip
     return JobView(
         id=got(id), state=STATES[state], queue=got(queue), task=got(task), order=(priority, seq), due=due,
-        uses=book.uses(got(task), got(queue), uses_if_readable(keys, units)), waiting_on=waiting_on and got_key(waiting_on),
+        uses=book.uses(got(task), got(queue), uses_if_readable(keys, units)),
+        waiting_on=waiting_on and got_key(waiting_on),
         offered_by=offered_by and got_key(offered_by), refusals=refusals, worker=got_if(worker), attempt=attempt,
         tries=tries, set_aside=set_aside, suspicion=suspicion, lost=lost,
     )  # fmt: skip

@@ -126,7 +126,24 @@ def attempts(started: list[Any], now: int) -> tuple[tuple[Attempt, ...], list[Fa
 
 
 def _attempt(row: Sequence[Any], policy: RetryPolicy, now: int) -> Attempt:
-    _, id, number, task, queue, args, tenant, priority, tries, _, timeout, metadata, enqueued, progress, suspicion, *_ = row
+    (
+        _,
+        id,
+        number,
+        task,
+        queue,
+        args,
+        tenant,
+        priority,
+        tries,
+        _,
+        timeout,
+        metadata,
+        enqueued,
+        progress,
+        suspicion,
+        *_,
+    ) = row
     return Attempt(
         got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, policy, timeout,
         got_if(metadata), enqueued, now, got_if(progress), suspicion,
