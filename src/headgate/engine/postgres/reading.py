@@ -25,7 +25,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.postgres.lanes import Connection
-from headgate.engine.postgres.rows import STATES, job, uses_if_readable
+from headgate.engine.postgres.rows import STATES, is_ident, job, uses_if_readable
 from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
 from headgate.engine.rulebook import RuleBook
@@ -84,9 +84,9 @@ class Reader:
         """A page of all limits and the keys of them that matter."""
         names = await self._rows("limit_names", put_if(name), put(after[0]) if after else "")
         page: list[tuple[Key, int, int]] = []
-        for (each,) in names:
+        for each, known in names:
             left = None if limit is None else limit - len(page)
-            page += await self._limit_page(got(each), after, left)
+            page += await self._limit_page(got(each), known, after, left)
             if limit is not None and len(page) >= limit:
                 break
         book, _ = await self.book(computed_for=[key.ident for key, _, _ in page])
@@ -98,13 +98,15 @@ class Reader:
         return limits_page(rows, after, limit)
 
     async def _limit_page(
-        self, name: str, after: LimitPlace | None, limit: int | None
+        self, name: str, known: bool, after: LimitPlace | None, limit: int | None
     ) -> list[tuple[Key, int, int]]:
         """The limit as such, with the sums over its keys, and the first keys behind the place."""
         rows: list[tuple[Key, int, int]] = []
         begins = after is None or after[0] != name
         if begins:
             ((held, waiting),) = await self._rows("limit_totals", put(name))
+            if not (known or held or waiting):
+                return []
             rows.append((Key(name), held, waiting))
         behind = ("", "") if after is None or begins else (put(after[1]), put(after[2]))
         more = None if limit is None else limit + 1
@@ -189,7 +191,8 @@ class Reader:
             held[got_key(key)][got(id) if id is not None else "?"] = reserved
         views = tuple(_view(book, row) for row in _decode(jobs))
         waited = {view.waiting_on for view in views if view.waiting_on is not None}
-        keys = {*held, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
+        offering = {view.offered_by for view in views if view.offered_by is not None}
+        keys = {key for key in held.keys() | waited | offering if is_ident(key)}
         spent = Meters(
             {got_key(k): v for k, v in _decode(meters)}, [(got_key(k), *v) for k, *v in _decode(starts)]
         )
@@ -202,7 +205,7 @@ class Reader:
             now=at,
             most={
                 key: rule.most
-                for key in waited
+                for key in waited & keys
                 if isinstance(rule := book.rule(key), Pace) and rule.limit is not None
             },
             unsettled=frozenset(map(got_key, _decode(checks))),

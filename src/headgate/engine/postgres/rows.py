@@ -57,6 +57,14 @@ def uses_if_readable(keys: Sequence[str] | None, units: Sequence[int | str] | No
         return ()
 
 
+def is_ident(text: str) -> bool:
+    """Whether a text can be read as a key."""
+    try:
+        return Key.of(text).ident == text
+    except UNREADABLE:
+        return False
+
+
 class Readable:
     """Reads the parts of a stored row. One that was garbled counts as empty, and `problem` says which it was."""
 

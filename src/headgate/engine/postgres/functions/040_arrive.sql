@@ -28,7 +28,8 @@ DECLARE
 BEGIN
     IF NOT v_caps AND NOT EXISTS (
         SELECT 1 FROM headgate.live j WHERE j.seq = ANY (p_seqs)
-        AND (cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%') IS NOT TRUE) THEN
+        AND (cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%'
+             AND headgate._are_uses(j.use_keys, j.use_units)) IS NOT TRUE) THEN
         -- One slot of one key each: as many of each line as it has room for, in one statement.
         WITH lines AS (
             SELECT j.use_keys[1] AS key, j.queue, array_agg(j.seq ORDER BY s.n) AS seqs
@@ -77,6 +78,9 @@ BEGIN
             v_parked := NULL;
             v_tight := NULL;
             v_least := 9223372036854775807;
+            IF NOT headgate._are_uses(r.keys, r.units) THEN  -- the walker knows what to do with it
+                r.keys := '{}';
+            END IF;
             FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
                 v_room := v_free[r.at[i]] - v_offered[r.at[i]];
                 IF v_room < r.units[i] OR v_waited[r.at[i]] THEN

@@ -58,6 +58,7 @@ BEGIN
         kept := '{}';
         IF NOT headgate._are_uses(r.keys, r.units) THEN  -- it is started for the worker to end it
             r.keys := '{}';
+            touched := touched || array_remove(ARRAY[r.offered_by], NULL);
         END IF;
         IF NOT r.known THEN
             aside_seq := aside_seq || r.seq;
