@@ -112,38 +112,35 @@ BEGIN
 END $$;
 
 -- Keys that have to be looked at, taken off the list: the caller looks at them in this very step.
--- p_most     entries, also of the same key; those of the keys whose first waiters come first in the order of a claim
+-- p_most     how many places there are to fill. Some more keys are looked at, since not all of them have room; of many,
+--            those whose first waiters come first in the order of a claim.
 -- p_queues   the queues that are claimed from, in this order; NULL: all of them
--- Entries are read in the order in which they came, a few more than are taken. What else was noted of the same keys goes
--- with them, a bounded number at a time.
+-- Entries are read in the order in which they came. All that was noted of a key goes with it, a bounded number at a time.
 -- Locks: rechecks, SKIP LOCKED.   Reads: rechecks from its front, rechecks_key, live_waiting.
 CREATE OR REPLACE FUNCTION headgate._checks(p_most integer, p_queues text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    c_more CONSTANT integer := 32;
-    v_ids  tid[];
+    c_more CONSTANT integer := 16;
     v_keys text[];
 BEGIN
-    SELECT array_agg(f.ctid), array_agg(f.key) INTO v_ids, v_keys FROM (
-        SELECT r.ctid, r.key FROM headgate.rechecks r WHERE r.ctid > '(0,0)'::tid LIMIT p_most + c_more) AS f;
-    IF cardinality(v_ids) > p_most THEN
-        SELECT array_agg(o.id) INTO v_ids FROM (
-            SELECT f.id FROM unnest(v_ids, v_keys) AS f (id, key)
-            LEFT JOIN LATERAL headgate._head(f.key, p_queues) AS h ON true
-            ORDER BY h.place NULLS LAST, h.priority, h.due, h.seq LIMIT p_most
+    SELECT array_agg(DISTINCT f.key) INTO v_keys FROM (
+        SELECT r.key FROM headgate.rechecks r WHERE r.ctid > '(0,0)'::tid LIMIT p_most + 3 * c_more) AS f;
+    IF cardinality(v_keys) > p_most + c_more THEN
+        SELECT array_agg(o.key) INTO v_keys FROM (
+            SELECT f.key FROM unnest(v_keys) AS f (key) LEFT JOIN LATERAL headgate._head(f.key, p_queues) AS h ON true
+            ORDER BY h.place NULLS LAST, h.priority, h.due, h.seq LIMIT p_most + c_more
         ) AS o;
     END IF;
+    IF v_keys IS NULL THEN
+        RETURN '{}';
+    END IF;
     WITH gone AS (
-        DELETE FROM headgate.rechecks c
-        WHERE c.ctid = ANY (ARRAY(SELECT r.ctid FROM headgate.rechecks r WHERE r.ctid = ANY (v_ids)
-                                  FOR UPDATE SKIP LOCKED))
+        DELETE FROM headgate.rechecks c WHERE c.ctid = ANY (ARRAY(
+            SELECT r.ctid FROM unnest(v_keys) AS k (key) CROSS JOIN LATERAL (
+                SELECT e.ctid FROM headgate.rechecks e WHERE e.key = k.key LIMIT 1000 FOR UPDATE SKIP LOCKED) AS r))
         RETURNING c.key
     )
     SELECT array_agg(DISTINCT g.key) INTO v_keys FROM gone g;
-    IF v_keys IS NOT NULL AND EXISTS (SELECT 1 FROM headgate.rechecks r WHERE r.key = ANY (v_keys)) THEN
-        DELETE FROM headgate.rechecks c WHERE c.ctid = ANY (ARRAY(
-            SELECT r.ctid FROM headgate.rechecks r WHERE r.key = ANY (v_keys) LIMIT 1000 FOR UPDATE SKIP LOCKED));
-    END IF;
     RETURN coalesce(v_keys, '{}');
 END $$;
 

@@ -172,8 +172,8 @@ BEGIN
             v_keys := v_keys || v_needed;
         END IF;
         IF v_look THEN
-            -- Also where slots came back: a newcomer on an idle key may come before the waiters of these. No more than
-            -- there are places for: the rest is for others, at this very moment.
+            -- Also where slots came back: a newcomer on an idle key may come before the waiters of these. Not many more
+            -- than there are places for: the rest is for others, at this very moment.
             v_freed := v_freed || headgate._checks(v_wanted, p_queues);
             v_keys := v_keys || v_freed;
         END IF;
