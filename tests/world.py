@@ -27,9 +27,12 @@ from headgate.engine.contract import (
     ImportResult,
     Limit,
     LimitStatus,
+    Lost,
+    LostJob,
     Override,
     Released,
     Report,
+    Resumed,
     Snapshot,
     Snoozed,
     Stopped,
@@ -75,13 +78,14 @@ class World:
     async def sweep(self) -> Swept:
         """Sweep until nothing is left to do; returns the last answer with the counts of all."""
         due = lost = offered = expired = 0
+        failed: tuple[LostJob, ...] = ()
         while True:
             swept = await self.engine.sweep(now=self.now)
-            due, lost = due + swept.due, lost + swept.lost
+            due, lost, failed = due + swept.due, lost + swept.lost, failed + swept.failed
             offered, expired = offered + swept.offered, expired + swept.expired
             if not swept.more:
                 await self.check()
-                return Swept(due, lost, offered, expired, False, swept.next_due, swept.now)
+                return Swept(due, lost, offered, expired, False, swept.next_due, swept.now, failed)
 
     def at(self, seconds: float) -> int:
         """A time so many seconds after the start of the world."""
@@ -193,10 +197,11 @@ class World:
         tasks: Iterable[str] = ("t",),
         queues: Sequence[str] | None = None,
         lease: float = 1e6,
+        concurrency: int = 100,
     ) -> str:
         """Register a worker whose lease outlasts the test unless told otherwise."""
         served = None if queues is None else tuple(queues)
-        record = Worker(id, frozenset(tasks), served, round(lease * SECOND))
+        record = Worker(id, frozenset(tasks), served, round(lease * SECOND), concurrency=concurrency)
         await self.engine.register(record, now=self.now)
         self.workers.add(id)
         await self.check()
@@ -209,11 +214,12 @@ class World:
         worker: str = "w",
         queues: Sequence[str] | None = None,
         engine: Engine | None = None,
+        **how: Any,
     ) -> Exchanged:
-        """One exchange as it is."""
+        """One exchange as it is; `how` are its `number` and `suspects`."""
         if worker not in self.workers:
             await self.worker(worker)
-        answer = await (engine or self.engine).exchange(worker, reports, want, queues, now=self.now)
+        answer = await (engine or self.engine).exchange(worker, reports, want, queues, now=self.now, **how)
         for attempt in answer.attempts:
             self.claimed[attempt.job] = (worker, attempt.number)
             self.starts.append(attempt.job)
@@ -264,6 +270,19 @@ class World:
     async def release(self, id: str) -> None:
         """A worker gives an attempt back."""
         assert (await self.report(id, Released)).refused == ()
+
+    async def lose(self, worker: str = "w") -> Lost:
+        """A worker's process is gone; it registers again when it is next needed."""
+        lost = await self.engine.report_lost([worker], now=self.now)
+        self.workers.discard(worker)
+        await self.check()
+        return lost
+
+    async def resume(self, number: int, *known: tuple[str, int], worker: str = "w") -> Resumed:
+        """A worker in doubt says what it has."""
+        answer = await self.engine.resume_worker(worker, number, known, now=self.now)
+        await self.check()
+        return answer
 
     async def run_all(self, worker: str = "w", step: float = 1.0, most: int = 1000) -> list[str]:
         """Claim and end until every job has ended, moving time when nothing is ready; returns the starts in order."""

@@ -232,7 +232,7 @@ async def test_a_waiting_job_imported_again_stands_in_line_once_and_in_its_order
     await world.take_over(record(world, "x", "A", enqueued_at=world.at(-5000)))
     await world.enqueue("y", "A")
     await world.take_over(record(world, "x", "A", attempts=past("failed")))
-    assert await world.engine.count(Filter(waiting_on=world.ident("A"))) == 2
+    assert await world.engine.count(Filter(waiting_on="A")) == 2
     await world.end("holder")
     assert await world.run_all() == ["x", "y"]
 

@@ -20,7 +20,6 @@ from headgate.engine.contract import (
 from headgate.errors import LeaseLost
 from headgate.job import JobState, PastAttempt
 from headgate.keys import Key
-from headgate.retry import RetryPolicy
 from tests.world import World
 
 OUTCOMES: list[Outcome] = [
@@ -44,9 +43,12 @@ async def test_a_lost_worker_with_fifty_attempts_frees_their_slots_for_the_waite
     assert await world.claim() == []
     swept = await world.later(15.1)
     assert swept.lost == 50
-    assert await world.claim(1) == ["waiter1"]
-    await world.end("waiter1")
-    assert len(await world.run_all()) == 52
+    assert await world.claim(1) == ["b"], "it comes back to its old place"
+    await world.end("b")
+    claimed = await world.claim(60)
+    assert "waiter1" in claimed
+    await world.end(*claimed)
+    assert await world.run_all() == ["waiter2", "waiter3"]
     await world.nothing_left()
 
 
@@ -173,35 +175,13 @@ async def test_a_claim_whose_answer_never_arrived_is_claimed_again_after_the_lea
     await world.fill(2, "A")
     assert await world.claim(1, worker="vanished") == ["j1"]
     await world.later(16)
-    assert await world.claim() == ["j2"], "the retry of j1 has its own due time"
-    await world.end("j2")
-    await world.later(5)
-    assert await world.claim() == ["j1"]
-    assert (await world.get("j1")).attempt == 2
+    assert await world.claim() == ["j1"], "it comes back to its old place"
+    job = await world.get("j1")
+    assert (job.attempt, job.tries, job.lost) == (2, 1, 1), "a lost attempt does not count"
     await world.end("j1")
+    assert await world.claim() == ["j2"]
+    await world.end("j2")
     await world.nothing_left()
-
-
-async def test_a_lost_attempt_counts_against_the_retry_policy(world: World) -> None:
-    await world.enqueue("j1", retry=RetryPolicy(attempts=2, delay=SECOND))
-    for _ in range(2):
-        await world.worker("w", lease=15)
-        assert await world.claim() == ["j1"]
-        await world.later(20)
-        await world.later(20)
-    job = await world.get("j1")
-    assert job.state is JobState.FAILED
-    assert [past.outcome for past in job.history] == ["lost", "lost"]
-    assert job.error is not None
-
-
-async def test_a_lost_attempt_comes_back_after_the_policys_delay(world: World) -> None:
-    await world.worker("w", lease=15)
-    await world.enqueue("j1", retry=RetryPolicy(attempts=3, delay=7 * SECOND, backoff=1))
-    await world.claim()
-    await world.later(20)
-    job = await world.get("j1")
-    assert (job.state, job.due) == (JobState.SCHEDULED, world.now + 7 * SECOND)
 
 
 async def test_many_rate_refusals_before_a_start_cost_one_attempt_one_slot_and_one_token(
@@ -325,7 +305,8 @@ async def test_a_worker_that_registers_again_under_its_id_loses_what_it_ran(worl
     assert await world.claim() == ["j1"]
     await world.worker("w")
     assert (await world.get("j1")).history[-1].outcome == "lost"
-    assert await world.claim() == ["j2"]
+    answer = await world.exchange(want=2)
+    assert [(attempt.job, attempt.number) for attempt in answer.attempts] == [("j1", 2)]
 
 
 async def test_a_success_from_before_a_worker_registered_again_is_refused(world: World) -> None:

@@ -78,7 +78,7 @@ async def test_get_and_states_answer_in_the_order_asked_with_none_for_the_unknow
         (Filter(queue="q"), "later"),
         (Filter(task="u"), "ready"),
         (Filter(tenant="acme"), "cancelled"),
-        (Filter(waiting_on="c0:A"), "wait"),
+        (Filter(waiting_on="A"), "wait"),
         (Filter(ids=("run", "nobody", "ready")), "run ready"),
         (Filter(ids=()), ""),
         (Filter(unique="key"), "later"),

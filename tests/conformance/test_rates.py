@@ -6,6 +6,7 @@ import pytest
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Algorithm, Limit
+from headgate.errors import ConfigError
 from headgate.job import JobState
 from tests.world import World
 
@@ -272,14 +273,20 @@ async def test_another_algorithm_for_a_rate_in_use_works_on(world: World) -> Non
     await world.nothing_left()
 
 
-async def test_a_limit_declared_anew_as_a_concurrency_limit_frees_those_who_waited_for_the_rate(
-    world: World,
-) -> None:
+async def test_a_limit_declared_as_another_kind_is_refused_and_nothing_is_written(world: World) -> None:
     await world.rate("R", 1, per=10_000)
     await world.fill(3, "R")
     await world.claim()
-    await world.declare(Limit("R", "concurrency", 5))
-    assert await world.claim() == ["j2", "j3"]
+    for kind in ("concurrency", "floating"):
+        with pytest.raises(ConfigError, match="'R' is declared as rate"):
+            await world.engine.declare([Limit("B", "concurrency", 1), Limit("R", kind, 5)], now=world.now)
+        with pytest.raises(ConfigError, match="'R' is declared as rate"):
+            await world.engine.enqueue([world.job("x")], limits=[Limit("R", kind, 5)], now=world.now)
+    assert [limit.name for limit in await world.engine.limits(now=world.now) if limit.key == limit.name] == [
+        "R"
+    ]
+    assert await world.state("x") is None
+    assert await world.claim() == []
 
 
 @pytest.mark.parametrize("swept", [False, True])

@@ -288,10 +288,9 @@ async def test_a_restarted_job_forgets_error_end_and_cancel(world: World) -> Non
 
 
 async def test_a_restarted_job_gets_its_retries_back(world: World) -> None:
-    await world.worker("w", lease=15)
     await world.enqueue("j1", retry=RetryPolicy(attempts=1, delay=SECOND))
     await world.claim()
-    await world.later(16)
+    await world.fail("j1")
     assert await world.state("j1") is S.FAILED
     await world.restart("j1")
     assert (await world.get("j1")).tries == 0

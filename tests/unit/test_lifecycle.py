@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.clock import SECOND
+from headgate.engine.blame import Blamed
 from headgate.engine.contract import (
     DAY,
     Failed,
@@ -16,7 +17,17 @@ from headgate.engine.contract import (
     Stopped,
     Succeeded,
 )
-from headgate.engine.lifecycle import Again, End, Existing, Taken, expires_at, lose, settle, take_import
+from headgate.engine.lifecycle import (
+    LOST,
+    Again,
+    End,
+    Existing,
+    Taken,
+    expires_at,
+    lose,
+    settle,
+    take_import,
+)
 from headgate.job import ENDED, PENDING, TRANSITIONS, AttemptOutcome, JobState, NewJob, PastAttempt
 from headgate.retry import RetryPolicy
 
@@ -67,20 +78,20 @@ def test_a_cancel_that_was_asked_for_wins_over_all_but_success(outcome: Outcome,
     assert verdict.state is state
 
 
-def test_a_lost_attempt_is_repeated_while_the_policy_allows() -> None:
-    verdict = lose(Running(tries=2), NOW)
-    assert isinstance(verdict, Again)
-    assert (verdict.due, verdict.outcome, verdict.counts) == (NOW + 2 * SECOND, "lost", True)
+def test_a_lost_attempt_does_not_count_and_its_job_takes_its_old_place() -> None:
+    verdict = lose(Running(tries=3), Blamed(1, 1, 5, fails=False), NOW)
+    assert verdict == Again(900 * SECOND, "lost", False, LOST)
 
 
-def test_a_lost_attempt_that_was_the_last_fails_the_job() -> None:
-    verdict = lose(Running(tries=3), NOW)
+def test_a_job_that_is_to_blame_fails_and_the_reason_says_so() -> None:
+    verdict = lose(Running(), Blamed(5, 5, 5, fails=True), NOW)
     assert isinstance(verdict, End)
     assert (verdict.state, verdict.outcome) == (S.FAILED, "lost")
+    assert "lost 5 times" in (verdict.error or "")
 
 
 def test_a_lost_attempt_of_a_cancelled_job_cancels_it() -> None:
-    verdict = lose(Running(cancel_requested=True), NOW)
+    verdict = lose(Running(cancel_requested=True), Blamed(5, 5, 5, fails=True), NOW)
     assert isinstance(verdict, End)
     assert verdict.state is S.CANCELLED
 

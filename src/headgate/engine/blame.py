@@ -1,13 +1,19 @@
 """Blame (rule 15): which of the jobs that ran on a lost worker may have killed it. Decisions without a store.
 
 A lost attempt is not yet its job's fault: a deploy kills workers, too, and a job that kills its process takes its
-neighbours along. Each job has a level of `suspicion`, 0 at first. When a worker is lost, the most suspect of the jobs
-that it ran become one level more suspect; all of them come back, uncounted, in their old place. Suspects are then
-kept apart from each other (`Room`), so that each further loss points at fewer of them, until one stands alone.
+neighbours along. So a lost attempt does not count, and its job takes its old place again; but it has become one level
+more *suspect*. A suspect that has then run for clearly longer than before when it was lost is cleared: something else
+was to blame. So is one that ends. What remains is run with ever less company, until one stands alone:
 
-A job fails by loss only if it was the *only* suspect of its worker and has been lost as often as its policy allows. A
-suspect that has run for clearly longer than ever before when it was lost is cleared: something else was to blame. So is
-one that ends. Levels of running attempts are read through `level`, so that clearing writes nothing.
+    level 0      nearly every job
+    level 1      was lost once, perhaps by a deploy: runs like any other, but not beside a grave suspect
+    level 2      at most a tenth of a worker's places
+    level 3, 4   grave: no other suspect beside it; tried before lighter suspects, so that the matter is soon decided
+
+From level 3 on only a loss as the *only* suspect of a worker raises the level. A job fails by loss when it was lost
+so at level 4, and as often as its policy allows: one guilty job among many innocent ones is found after five losses.
+
+Levels of running attempts are read through `level`, so that clearing writes nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +26,17 @@ import msgspec
 from headgate.clock import SECOND
 from headgate.retry import RetryPolicy
 
+APART = 2
+GRAVE = 3
+GUILTY = 5
+"""The levels from which a suspect is kept apart from most others, from all others, and at which it fails."""
 KEPT_APART = 10
-"""One in so many places of a worker may be taken by suspects of level 1, but always one."""
+"""One in so many places of a worker may be taken by suspects of level 2, but always one."""
 
 
 class Ran(Protocol):
-    """A running job as blame sees it. `lost_after` is the longest time it had run when it was lost."""
+    """A running job as blame sees it. `lost` counts its losses since it was last clear of suspicion, `lost_after` is
+    the longest time that it can have run in one of them."""
 
     @property
     def suspicion(self) -> int: ...
@@ -72,39 +83,61 @@ def level(job: Ran, now: int) -> int:
     return 0 if now - job.started_at > cleared_after(job.lost_after) else job.suspicion
 
 
-def blame(jobs: Sequence[R], now: int) -> list[Blamed]:
-    """Judge all jobs that one lost worker ran, together."""
-    levels = [level(job, now) for job in jobs]
-    top = max(levels, default=0)
-    alone = top > 0 and levels.count(top) == 1
-    return [_judge(job, now, mine, mine == top, alone) for job, mine in zip(jobs, levels, strict=True)]
+def died_by(seen: int, lease: int, now: int) -> int:
+    """When a worker that was last `seen` alive was dead at the latest: it renews its lease three times in it."""
+    return min(now, seen + lease // 2)
 
 
-def _judge(job: Ran, now: int, mine: int, blamed: bool, alone: bool) -> Blamed:
-    ran = max(job.lost_after, now - (job.started_at or now))
-    lost = job.lost + blamed
-    fails = job.retry.losses == 0 or (blamed and alone and lost >= job.retry.losses)
-    return Blamed(mine + blamed, lost, ran, fails)
+def blame(jobs: Sequence[R], seen: int, died: int) -> list[Blamed]:
+    """Judge all jobs that one lost worker ran, together.
+
+    The worker died between `seen`, when it last renewed its lease, and `died`. A job is cleared by the time that it
+    surely ran, and has to run for longer than it possibly did.
+    """
+    company = sum(level(job, died) > 0 for job in jobs)
+    return [_judge(job, seen, died, company - (level(job, died) > 0)) for job in jobs]
+
+
+def _judge(job: Ran, seen: int, died: int, others: int) -> Blamed:
+    """`others` is how many other suspects ran beside it."""
+    before = level(job, seen)
+    alone = before > 0 and others == 0
+    suspicion = before + 1 if before < GRAVE or alone else GRAVE
+    lost = job.lost + 1 if before else 1
+    ran = max(job.lost_after if before else 0, died - (job.started_at or died))
+    most = job.retry.losses
+    fails = most == 0 or (alone and lost >= most and suspicion >= min(GUILTY, most))
+    return Blamed(suspicion, lost, ran, fails)
+
+
+def gravity(suspicion: int) -> int:
+    """The order in which suspects are tried: larger first, then as other jobs."""
+    return min(suspicion, GRAVE)
 
 
 class Room:
-    """How many more suspects a worker may take on: a tenth of its places at level 1, or a single one above it."""
+    """Which suspects a worker may take on beside those that it runs."""
 
     def __init__(self, concurrency: int, running: Iterable[int]) -> None:
         """`running` are the levels of what it runs now."""
         suspects = [one for one in running if one > 0]
         self.empty = not suspects
-        most = max(1, concurrency // KEPT_APART)
-        self.left = 0 if any(one > 1 for one in suspects) else max(0, most - len(suspects))
+        self.closed = any(one >= GRAVE for one in suspects)
+        self.apart = max(1, concurrency // KEPT_APART) - sum(one >= APART for one in suspects)
 
     def first(self, suspects: Iterable[S]) -> list[S]:
-        """The first of these that may be taken on together. Strictly in their order: one that does not fit holds back
-        those behind it, or a grave suspect would wait for ever behind lighter ones."""
+        """The first of these, given gravest first, that may be taken on together. One that does not fit holds back
+        those behind it: the worker takes on no lighter suspects until it has room for the grave one."""
         fit: list[S] = []
         for job in suspects:
-            if len(fit) >= self.left or (job.suspicion > 1 and (fit or not self.empty)):
+            if self.closed or not self._admits(job, fit):
                 break
             fit.append(job)
-            if job.suspicion > 1:
-                break
+            self.closed = job.suspicion >= GRAVE
+            self.apart -= job.suspicion >= APART
         return fit
+
+    def _admits(self, job: Suspected, fit: Sequence[Suspected]) -> bool:
+        if job.suspicion >= GRAVE:
+            return self.empty and not fit
+        return job.suspicion < APART or self.apart > 0

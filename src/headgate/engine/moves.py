@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, assert_never
 
 from headgate.engine.admission import Admission
-from headgate.engine.blame import blame
+from headgate.engine.blame import blame, died_by
 from headgate.engine.contract import (
     Enqueued,
     ImportedJob,
@@ -96,10 +96,11 @@ class Moves(ABC):
         """The worker retires and gives the job back."""
         self.settle(job, Released(job.id, job.attempt))
 
-    def lose(self, jobs: Sequence[Stored]) -> Lost:
-        """A lost worker's attempts end: all of them together, since blame compares them."""
+    def lose(self, jobs: Sequence[Stored], seen: int, lease: int) -> Lost:
+        """A lost worker's attempts end: all of them together, since blame compares them. The worker was last `seen`
+        alive when it renewed its lease."""
         failed: list[LostJob] = []
-        for job, blamed in zip(jobs, blame(jobs, self.now), strict=True):
+        for job, blamed in zip(jobs, blame(jobs, seen, died_by(seen, lease, self.now)), strict=True):
             verdict = lose(job, blamed, self.now)
             if isinstance(verdict, End) and verdict.state is JobState.FAILED:
                 failed.append(LostJob(job.id, job.task, verdict.error or ""))

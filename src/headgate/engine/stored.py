@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headgate.engine.blame import gravity
 from headgate.job import AttemptOutcome, Job, JobState, NewJob, PastAttempt
 from headgate.keys import Use
 from headgate.retry import RetryPolicy
@@ -57,6 +58,11 @@ class Stored:
     def order(self) -> Order:
         """Priority, due time, arrival: the order in which jobs are claimed and offered."""
         return (self.priority, self.due, self.seq)
+
+    @property
+    def suspect_order(self) -> tuple[int, ...]:
+        """The order in which suspects are tried: gravest first."""
+        return (-gravity(self.suspicion), *self.order)
 
     def shown(self) -> Job:
         """The public record."""

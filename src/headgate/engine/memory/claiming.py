@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from heapq import merge
 from itertools import islice
 
-from headgate.engine.blame import Room, level
+from headgate.engine.blame import GRAVE, Room, gravity, level
 from headgate.engine.contract import Worker
 from headgate.engine.memory.store import JobLine, Store
 from headgate.engine.stored import Stored
@@ -28,11 +28,13 @@ class ReadyJobs:
         found: list[Stored] = []
         groups = self._groups()
         suspects = self._suspects(groups, most) if self.suspects else []
+        found += [job for job in suspects if job.suspicion >= GRAVE]
+        light = sorted((job for job in suspects if job.suspicion < GRAVE), key=lambda job: job.order)
         for names in groups:
             lines = self._lines(self.store.ready, self.store.aside, names)
-            first = [line.first(most) for line in lines] + [[job for job in suspects if job.queue in names]]
-            found += islice(merge(*first, key=lambda job: job.order), most - len(found))
-        return found
+            first = [line.first(most) for line in lines] + [[job for job in light if job.queue in names]]
+            found += islice(merge(*first, key=lambda job: job.order), max(0, most - len(found)))
+        return found[:most]
 
     def _groups(self) -> list[list[str]]:
         """Queues that are read as one line, in the order in which they are read."""
@@ -49,13 +51,15 @@ class ReadyJobs:
         return [ready[name] for name in names if name in ready] + known
 
     def _suspects(self, groups: Iterable[Sequence[str]], most: int) -> list[Stored]:
-        """The first suspects, as far as the worker has room for them. What it does not know will be set aside."""
+        """The gravest suspects, as far as the worker has room for them. What it does not know will be set aside."""
         if not self.store.suspects and not self.store.suspects_aside:
             return []
         found: list[Stored] = []
         for names in groups:
             lines = self._lines(self.store.suspects, self.store.suspects_aside, names)
-            found += islice(merge(*(line.first(most) for line in lines), key=lambda job: job.order), most)
+            first = merge(*(line.first(most) for line in lines), key=lambda job: job.suspect_order)
+            found += islice(first, most)
+        found.sort(key=lambda job: -gravity(job.suspicion))
         running = self.store.running.get(self.worker.id, {}).values()
         room = Room(self.worker.concurrency, (level(job, self.now) for job in running))
         fit = set(room.first(job for job in found if job.task in self.worker.tasks))

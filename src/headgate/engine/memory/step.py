@@ -43,7 +43,9 @@ class Step(Moves):
 
     def lose_worker(self, worker: str) -> Lost:
         """A worker is gone: so are its registration and its attempts."""
-        lost = self.lose(self.store.running_of(worker))
+        entry = self.store.workers.get(worker)
+        seen, lease = (entry.seen, entry.worker.lease) if entry else (0, 0)
+        lost = self.lose(self.store.running_of(worker), seen, lease)
         self.store.put(self.store.workers, worker, None)
         return lost
 

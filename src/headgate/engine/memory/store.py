@@ -12,7 +12,7 @@ from typing import Any
 from headgate.engine.contract import Worker
 from headgate.engine.memory.lines import Line
 from headgate.engine.rulebook import RuleBook
-from headgate.engine.stored import Order, Stored
+from headgate.engine.stored import Stored
 from headgate.job import JobState
 from headgate.rates import Meter
 
@@ -41,6 +41,11 @@ class Registered:
         self.registered_at = now
         self.lease_until = now + worker.lease
         self.number = 0
+
+    @property
+    def seen(self) -> int:
+        """When it last proved to be alive."""
+        return self.lease_until - self.worker.lease
 
 
 class Store:
@@ -107,8 +112,8 @@ class Store:
             case JobState.SCHEDULED:
                 self.scheduled.add((job.due, job.seq), job)
             case JobState.READY:
-                lines, at = self._ready_line(job)
-                lines.setdefault(at, Line()).add(job.order, job)
+                lines, at, rank = self._ready_line(job)
+                lines.setdefault(at, Line()).add(rank, job)
             case JobState.WAITING:
                 assert job.waiting_on is not None
                 self.waiting.setdefault(job.waiting_on, {}).setdefault(job.queue, Line()).add(job.order, job)
@@ -127,7 +132,7 @@ class Store:
             case JobState.SCHEDULED:
                 self.scheduled.remove((job.due, job.seq))
             case JobState.READY:
-                _discard(*self._ready_line(job), job.order)
+                _discard(*self._ready_line(job))
             case JobState.WAITING:
                 assert job.waiting_on is not None
                 _discard(self.waiting[job.waiting_on], job.queue, job.order)
@@ -146,11 +151,12 @@ class Store:
         if job.spec.unique is not None and self.unique.get((job.tenant, job.spec.unique)) is job:
             del self.unique[(job.tenant, job.spec.unique)]
 
-    def _ready_line(self, job: Stored) -> tuple[dict[Any, JobLine], Any]:
+    def _ready_line(self, job: Stored) -> tuple[dict[Any, JobLine], Any, tuple[int, ...]]:
         """Where a ready job stands: suspects apart from the others, and what was set aside apart by task."""
+        rank = job.suspect_order if job.suspicion else job.order
         if job.set_aside:
-            return self.suspects_aside if job.suspicion else self.aside, (job.queue, job.task)
-        return self.suspects if job.suspicion else self.ready, job.queue
+            return self.suspects_aside if job.suspicion else self.aside, (job.queue, job.task), rank
+        return self.suspects if job.suspicion else self.ready, job.queue, rank
 
     # ── holders ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,7 +205,7 @@ def _assign(table: dict[Any, Any], name: Any, value: Any) -> None:
         table[name] = value
 
 
-def _discard(lines: dict[Any, JobLine], at: Any, order: Order) -> None:
-    lines[at].remove(order)
+def _discard(lines: dict[Any, JobLine], at: Any, rank: tuple[int, ...]) -> None:
+    lines[at].remove(rank)
     if not lines[at]:
         del lines[at]
