@@ -1,0 +1,8 @@
+"""All mutants, by store."""
+
+from __future__ import annotations
+
+from tests.mutants import memory
+from tests.mutants.mutant import Herd
+
+HERDS: dict[str, Herd] = {"memory": memory.HERD}
