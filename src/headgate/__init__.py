@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headgate.app import App
+    from headgate.auditing import AuditReport
     from headgate.context import JobContext, current_job
     from headgate.errors import (
         CancelJob,
@@ -29,15 +30,16 @@ if TYPE_CHECKING:
         RetryLater,
         SchemaMismatch,
         Snooze,
+        StaleMessage,
         WrongState,
     )
     from headgate.explain import Explanation
     from headgate.handle import JobHandle
-    from headgate.importing import ImportAttempt, ImportRecord, ImportRetry
+    from headgate.importing import ImportAttempt, ImportLimit, ImportRecord, ImportRetry
     from headgate.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
-    from headgate.operate import AuditReport, Changed
+    from headgate.operate import Changed
     from headgate.retry import Retry
     from headgate.task import Task
     from headgate.worker import Worker
@@ -59,6 +61,7 @@ __all__ = [
     "FloatingLimit",
     "HeadgateError",
     "ImportAttempt",
+    "ImportLimit",
     "ImportRecord",
     "ImportRetry",
     "JobCancelled",
@@ -79,6 +82,7 @@ __all__ = [
     "RetryLater",
     "SchemaMismatch",
     "Snooze",
+    "StaleMessage",
     "Task",
     "Worker",
     "WorkerInfo",
@@ -89,14 +93,15 @@ __all__ = [
 
 _ROOMS = {
     "app": ("App",),
+    "auditing": ("AuditReport",),
     "context": ("JobContext", "current_job"),
     "explain": ("Explanation",),
     "handle": ("JobHandle",),
-    "importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
+    "importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),
     "info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
     "job": ("JobState",),
     "limits": ("ConcurrencyLimit", "FloatingLimit", "RateLimit"),
-    "operate": ("AuditReport", "Changed"),
+    "operate": ("Changed",),
     "retry": ("Retry",),
     "task": ("Task",),
     "worker": ("Worker",),

@@ -23,9 +23,9 @@ from typing import (
     Unpack,
 )
 
-from headgate.clock import duration_us
+from headgate.clock import SECOND, duration_us
 from headgate.declaring import Declarations
-from headgate.engine.contract import ImportResult, Settings
+from headgate.engine.contract import Engine, ImportResult, Settings
 from headgate.engine.open import make_engine
 from headgate.errors import ConfigError
 from headgate.handle import JobHandle
@@ -46,6 +46,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_URL = "sqlite:///headgate.db"
 PAYLOAD_LIMIT = 1024 * 1024
 BATCH = 1000
+LEAST_TIMEOUT = SECOND // 10
 
 Duration = float | timedelta
 
@@ -65,7 +66,8 @@ class App(Declarations, Operations):
     """A set of tasks and limits, and the store that their jobs live in.
 
     `retention` says how long ended jobs are kept: one duration for all, or `{"succeeded": …, "failed": …,
-    "cancelled": …}` (default one day, and 14 days for the other two). `clock` replaces the store's, for tests.
+    "cancelled": …}` (default one day, and 14 days for the other two). `timeout` is how long the store may take to
+    answer one call before it raises EngineUnavailable. `clock` replaces the store's, for tests.
     """
 
     def __init__(
@@ -77,12 +79,14 @@ class App(Declarations, Operations):
         retention: Duration | Mapping[str, Duration] | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
         busy_timeout: Duration = 30,
+        timeout: Duration = 30,
         clock: Clock | None = None,
     ) -> None:
         settings = Settings(
             patience=check_max(patience, "patience="),
             reservation_ttl=duration_us(reservation_ttl, "reservation_ttl="),
             busy_timeout=duration_us(busy_timeout, "busy_timeout="),
+            timeout=_check_timeout(timeout),
             **_retention(retention),
         )
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
@@ -173,9 +177,13 @@ class App(Declarations, Operations):
         """Use another store from the next opening on; returns the function that undoes it. For tests."""
         return self._hub.redirect(url, clock)
 
+    def make_engine(self) -> Engine:
+        """An engine on the app's store that is not open yet; the caller closes it. For what must not create a store."""
+        return make_engine(self._hub.url, self._hub.settings, self._hub.clock)
+
     async def migrate(self) -> tuple[int, int]:
         """Bring the store to this version of Headgate; returns its versions before and after."""
-        engine = make_engine(self._hub.url, self._hub.settings, self._hub.clock)
+        engine = self.make_engine()
         try:
             return await engine.migrate()
         finally:
@@ -241,6 +249,15 @@ def _retention(given: Duration | Mapping[str, Duration] | None) -> dict[str, int
     return {
         f"keep_{state}": duration_us(value, f"retention of {state} jobs") for state, value in kept.items()
     }
+
+
+def _check_timeout(value: Duration) -> int:
+    timeout = duration_us(value, "timeout=")
+    if timeout < LEAST_TIMEOUT:
+        raise ConfigError(
+            f"timeout={value!r}: a store needs time to answer, at least {LEAST_TIMEOUT / SECOND:g} seconds"
+        )
+    return timeout
 
 
 def _check_payload_limit(value: Any) -> int:

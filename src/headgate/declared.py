@@ -1,13 +1,15 @@
 """The limits that this process has declared, and those that the store has yet to hear of.
 
 Code declares each name once with one value; anything else is a mistake that is refused at once. Limits that come with
-a single enqueue may change their number from job to job: the newest wins.
+a single enqueue may change their number from job to job: the newest wins. One that the store refuses is forgotten with
+that enqueue, or every later step would carry it again and be refused, too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
@@ -38,18 +40,26 @@ class DeclaredLimits:
         self._fixed: dict[str, Limit] = {}
         self._last: dict[str, Limit] = {}
         self._unsent: dict[str, Limit] = {}
+        self._floating: set[str] = set()
 
     def renew(self) -> None:
         """Nobody is declaring anything."""
         self._lock = threading.Lock()
 
+    def use_floating(self, name: str) -> None:
+        """A task uses a floating limit, which may be registered later: no other kind may have its name."""
+        known = self._fixed.get(name)
+        if known is not None and known.kind != "floating":
+            raise _two_kinds(name, known.kind, "floating")
+        self._floating.add(name)
+
     def check(self, limit: Limit) -> None:
         """Refuse a second declaration that differs from the first."""
         known = self._fixed.get(limit.name) or self._last.get(limit.name)
         if known is not None and known.kind != limit.kind:
-            raise ConfigError(
-                f"limit {limit.name!r} is declared as {known.kind} and as {limit.kind}; give one of them another scope="
-            )
+            raise _two_kinds(limit.name, known.kind, limit.kind)
+        if limit.kind != "floating" and limit.name in self._floating:
+            raise _two_kinds(limit.name, "floating", limit.kind)
         known = self._fixed.get(limit.name)
         if known is not None and known != limit:
             raise ConfigError(
@@ -84,12 +94,28 @@ class DeclaredLimits:
         with self._lock:
             return tuple(self._unsent.values())
 
-    def sent(self, limits: Iterable[Limit]) -> None:
-        """These have arrived."""
+    @contextmanager
+    def carried(self) -> Generator[tuple[Limit, ...]]:
+        """What is unsent, inside a step that carries it to the store."""
+        limits = self.unsent()
+        try:
+            yield limits
+        except ConfigError:
+            self._forget(limits)
+            raise
         with self._lock:
             for limit in limits:
                 if self._unsent.get(limit.name) is limit:
                     del self._unsent[limit.name]
+
+    def _forget(self, limits: Iterable[Limit]) -> None:
+        """The store refused these. What stands in code stays to be sent: the code is wrong until it is changed. What
+        came with one enqueue is forgotten with it."""
+        with self._lock:
+            for limit in limits:
+                if self._unsent.get(limit.name) is limit and self._fixed.get(limit.name) is not limit:
+                    del self._unsent[limit.name]
+                    self._last.pop(limit.name, None)
 
     def all_unsent(self) -> None:
         """Another store: tell it everything that stands in code again."""
@@ -97,10 +123,11 @@ class DeclaredLimits:
             self._last = dict(self._fixed)
             self._unsent = dict(self._fixed)
 
-    def kind(self, name: str) -> str | None:
-        """A name's kind, if it is known here."""
-        known = self._last.get(name)
-        return None if known is None else known.kind
+
+def _two_kinds(name: str, one: str, other: str) -> ConfigError:
+    return ConfigError(
+        f"limit {name!r} is declared as {one} and as {other}; give one of them another name (scope=)"
+    )
 
 
 def _show(limit: Limit) -> str:

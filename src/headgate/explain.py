@@ -8,7 +8,7 @@ from typing import assert_never
 from headgate.clock import SECOND, from_us, span
 from headgate.engine.contract import Facts, Holder, LimitStatus
 from headgate.info import Info
-from headgate.job import JobState
+from headgate.job import Job, JobState
 
 
 class Explanation(Info, frozen=True):
@@ -37,7 +37,7 @@ def explanation(facts: Facts) -> Explanation:
     return Explanation(
         id=job.id,
         state=job.state,
-        sentence=f"Job {job.id} ({job.task}) {_predicate(facts)}.",
+        sentence=f"Job {job.id} ({job.task}) {_predicate(facts)}{_suspected(job)}.",
         key=None if limit is None else limit.key,
         tenant=job.tenant or None,
         holders=tuple(holder.job for holder in facts.holders),
@@ -62,6 +62,14 @@ def _predicate(facts: Facts) -> str:
             assert_never(facts.job.state)
 
 
+def _suspected(job: Job) -> str:
+    """What blame (rule 15) knows of an unfinished job. A ready one tells more, since it may have to wait by it."""
+    if job.suspicion == 0 or job.state is JobState.READY:
+        return ""
+    alone = "alone" if job.suspicion > 1 else "beside few others of its kind"
+    return f"; it was lost {_times(job.lost)} with its worker, and is tried {alone}"
+
+
 def _scheduled(facts: Facts) -> str:
     job = facts.job
     when = (
@@ -81,7 +89,21 @@ def _ready(facts: Facts) -> str:
     workers = _count(facts.serving, "live worker")
     if facts.knowing == 0:
         return f"{workers} serve{_s(facts.serving)} the queue, but none knows the task {facts.job.task!r}"
+    if facts.job.suspicion > 0:
+        return _kept_apart(facts)
     return f"it is about to start; {_count(facts.knowing, 'live worker')} can run it"
+
+
+def _kept_apart(facts: Facts) -> str:
+    """Why a suspect stays ready although workers claim other jobs."""
+    job = facts.job
+    room = (
+        "it is tried alone: it starts when a worker runs no other suspect, behind suspects that came before it"
+        if job.suspicion > 1
+        else "a worker runs few suspects at a time: it starts when one has room for it"
+    )
+    lost = f"it was lost {_times(job.lost)} with its worker and may have ended it, so that"
+    return f"{lost} {room}; {_count(facts.knowing, 'live worker')} can run it"
 
 
 def _waiting(facts: Facts) -> str:
@@ -181,6 +203,10 @@ def _place(place: int) -> str:
 
 def _count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _s(number: int) -> str:

@@ -1,21 +1,28 @@
-"""Which jobs: the one filter that looking and steering share."""
+"""Which jobs: the one filter that looking and steering share.
+
+What is left out, or None, does not matter; an empty list matches nothing. A value that no job can have (an empty text,
+a number where a text is needed) is refused: taken as "does not matter" it would match every job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict, cast
 
-from headgate.engine.contract import Engine, Filter
+from headgate.engine.contract import Filter
 from headgate.errors import ConfigError
-from headgate.hub import Hub
 from headgate.job import JobState
-from headgate.keys import Key, parse
+from headgate.keys import check_text, parse
 
 States = JobState | str | Iterable[JobState | str]
 
 
 class JobFilter(TypedDict, total=False):
-    """What is left out, or None, does not matter. `limit` is a key as text (`customer=42`): who waits on it."""
+    """What is left out, or None, does not matter; an empty list matches nothing.
+
+    `limit` is a key as text, `customer=42`: the jobs that wait on it, of any tenant or on a shared key; `customer`
+    alone: those that wait on any key of the limit.
+    """
 
     state: States | None
     queue: str | None
@@ -23,42 +30,58 @@ class JobFilter(TypedDict, total=False):
     tenant: str | None
     limit: str | None
     unique: str | None
-    ids: Sequence[str] | None
+    ids: Iterable[str] | None
 
 
-async def engine_filter(hub: Hub, engine: Engine, given: Mapping[str, Any]) -> Filter:
+def says_nothing(given: Mapping[str, Any]) -> bool:
+    """Whether a filter leaves everything open, so that it matches every job."""
+    return all(value is None for value in given.values())
+
+
+def engine_filter(given: Mapping[str, Any]) -> Filter:
     """A filter as the engine takes it."""
     for name in given:
         if name not in JobFilter.__annotations__:
             raise ConfigError(
                 f"there is no filter {name!r}; there are: {', '.join(JobFilter.__annotations__)}"
             )
-    limit, ids = given.get("limit"), given.get("ids")
+    limit = given.get("limit")
+    if limit is not None:
+        parse(limit)
     return Filter(
         states=_states(given.get("state")),
-        queue=given.get("queue"),
-        task=given.get("task"),
-        tenant=given.get("tenant"),
-        waiting_on=None if limit is None else await _ident(hub, engine, limit, given.get("tenant")),
-        ids=None if ids is None else tuple(ids),
-        unique=given.get("unique"),
+        queue=_text(given, "queue"),
+        task=_text(given, "task"),
+        tenant=_text(given, "tenant"),
+        waiting_on=limit,
+        ids=_ids(given.get("ids")),
+        unique=_text(given, "unique"),
     )
 
 
-def _states(given: States | None) -> tuple[JobState, ...] | None:
+def _text(given: Mapping[str, Any], name: str) -> str | None:
+    value = given.get(name)
+    return None if value is None else check_text(value, f"{name}=")
+
+
+def _states(given: Any) -> tuple[JobState, ...] | None:
     if given is None:
         return None
     try:
-        return tuple(JobState(one) for one in ([given] if isinstance(given, str) else given))
-    except ValueError:
+        return tuple(JobState(one) for one in _several(given))
+    except (ValueError, TypeError):
         raise ConfigError(f"state={given!r}: the states are {', '.join(JobState)}") from None
 
 
-async def _ident(hub: Hub, engine: Engine, text: str, tenant: str | None) -> str:
-    """The ident of a key given as text; its kind is known here or asked of the store."""
-    name, value = parse(text)
-    kind = hub.limits.kind(name)
-    if kind is None:
-        known = await engine.limits(name)
-        kind = known[0].kind if known else "concurrency"
-    return Key(name, value, tenant or "", kind == "rate").ident
+def _ids(given: Any) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    try:
+        return tuple(check_text(one, "job id") for one in _several(given))
+    except TypeError:
+        raise ConfigError(f"ids={given!r}: a list of job ids is needed") from None
+
+
+def _several(given: Any) -> Iterable[Any]:
+    """A single text stands for a list of one."""
+    return [given] if isinstance(given, str) else iter(cast("Iterable[Any]", given))

@@ -82,9 +82,8 @@ class Hub:
                 self.limits.all_unsent()
             engine = make_engine(self.url, self.settings, self.clock)
             await engine.open()
-            limits = self.limits.unsent()
-            await engine.declare(limits)
-            self.limits.sent(limits)
+            with self.limits.carried() as limits:
+                await engine.declare(limits)
             self._opened = opened = Opened(engine)
             return opened
         finally:
@@ -95,20 +94,18 @@ class Hub:
     async def engine(self) -> Engine:
         """The open engine, which has heard of every limit declared so far."""
         engine = (await self.opened()).engine
-        if limits := self.limits.unsent():
-            await engine.declare(limits)
-            self.limits.sent(limits)
+        if self.limits.unsent():
+            with self.limits.carried() as limits:
+                await engine.declare(limits)
         return engine
 
     async def enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Enqueued]:
         """Store all of the jobs or none, in one step that also carries the limits they are the first to name."""
         engine = (await self.opened()).engine
-        limits = self.limits.unsent()
         if connection is not None:
             return await self._enqueue_within(engine, jobs, connection)
-        enqueued = await engine.enqueue(jobs, limits=limits)
-        self.limits.sent(limits)
-        return enqueued
+        with self.limits.carried() as limits:
+            return await engine.enqueue(jobs, limits=limits)
 
     async def _enqueue_within(
         self, engine: Engine, jobs: Sequence[NewJob], connection: Any

@@ -31,7 +31,11 @@ class AttemptInfo(Info, frozen=True):
 
 
 class JobInfo(Info, frozen=True):
-    """A job as it stands. `limits` are the keys it needs, `waiting_on` the one that refused it."""
+    """A job as it stands. `limits` are the keys it needs, `waiting_on` the one that refused it.
+
+    `suspicion` says how likely it is that the job ends its worker's process, 0 for nearly all; `lost` how often it was
+    lost with one while suspect. Both are 0 again once the job has ended.
+    """
 
     id: str
     task: str
@@ -49,6 +53,8 @@ class JobInfo(Info, frozen=True):
     worker: str | None
     attempt: int
     tries: int
+    suspicion: int
+    lost: int
     retry: RetryPolicy
     unique: str | None
     metadata: dict[str, Any]
@@ -78,6 +84,8 @@ def job_info(job: Job) -> JobInfo:
         worker=job.worker,
         attempt=job.attempt,
         tries=job.tries,
+        suspicion=job.suspicion,
+        lost=job.lost,
         retry=job.retry,
         unique=job.unique,
         metadata=decode_object(job.metadata),

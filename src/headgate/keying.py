@@ -41,6 +41,11 @@ def value_text(value: Any) -> str:
     return decode(text) if text[0] == '"' else text
 
 
+def plain_key(value: Any) -> Any:
+    """A `key=` that stands for itself: text is no template over the arguments."""
+    return value.replace("{", "{{").replace("}", "}}") if isinstance(value, str) else value
+
+
 class Parameters:
     """A task's parameters as keys see them: their names, types and defaults."""
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import msgspec
 
 from headgate.clock import duration_us, from_us, instant_us
-from headgate.engine.contract import Engine, Override, QueueStatus, Verdict
+from headgate.engine.contract import Engine, Filter, LimitPlace, Override, QueueStatus, Verdict
+from headgate.engine.status import place as status_place
 from headgate.errors import ConfigError
 from headgate.explain import Explanation
-from headgate.filtering import JobFilter, engine_filter
+from headgate.filtering import JobFilter, engine_filter, says_nothing
 from headgate.handle import ALLOWED, JobHandle, not_found, refusal
 from headgate.hub import Hub
 from headgate.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
 from headgate.job import ENDED, PENDING, JobState
 from headgate.keys import check_text, parse
-from headgate.limits import check_max
+from headgate.limits import MOST, check_max
 from headgate.portal import Portal, twin
 from headgate.task import AnyTask
 
+if TYPE_CHECKING:
+    from headgate.auditing import AuditReport
+
 BATCH = 500
+PAGE = 1000
 
 Verb = Literal["cancel", "restart", "expedite", "delete"]
 Which = str | JobHandle[Any] | Iterable[str | JobHandle[Any]]
@@ -44,20 +49,6 @@ class Changed(msgspec.Struct, frozen=True):
     done: int
     refused: tuple[Verdict, ...] = ()
     asked: int = 0
-
-
-class AuditReport(msgspec.Struct, frozen=True):
-    """Whether what a store keeps fits together."""
-
-    problems: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Nothing is wrong."""
-        return not self.problems
-
-    def __str__(self) -> str:
-        return "\n".join(self.problems) if self.problems else "no problems"
 
 
 class Operations:
@@ -90,20 +81,42 @@ class Operations:
 
         Filters are state, queue, task, tenant, limit, unique and ids; see `headgate.filtering.JobFilter`.
         """
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ConfigError(f"size={size!r}: a whole number from 1 is needed")
+        wanted, most = engine_filter(filter), check_size(size)
+        if after is not None:
+            check_text(after, "after=")
         engine = await self._hub.engine()
-        wanted = await engine_filter(self._hub, engine, filter)
-        return [job_info(job) for job in await engine.find(wanted, limit=size, after=after)]
+        return [job_info(job) for job in await engine.find(wanted, limit=most, after=after)]
 
     async def count(self, **filter: Unpack[JobFilter]) -> int:
         """How many jobs match."""
-        engine = await self._hub.engine()
-        return await engine.count(await engine_filter(self._hub, engine, filter))
+        wanted = engine_filter(filter)
+        return await (await self._hub.engine()).count(wanted)
 
-    async def limits(self, name: str | None = None) -> list[LimitInfo]:
-        """Each limit, followed by its keys that are held, waited for, overridden or computed."""
-        return [limit_info(status) for status in await (await self._hub.engine()).limits(name)]
+    async def limits(
+        self,
+        name: str | None = None,
+        *,
+        size: int | None = None,
+        after: LimitInfo | LimitPlace | None = None,
+    ) -> list[LimitInfo]:
+        """Each limit, followed by its keys that are held, waited for, overridden or computed; at most `size` of these.
+
+        `after` is the last one of the previous page, or its `(name, key, tenant)`.
+        """
+        if name is not None:
+            check_text(name, "limit name")
+        most = None if size is None else check_size(size)
+        place = _place(after)
+        engine = await self._hub.engine()
+        found: list[LimitInfo] = []
+        while most is None or len(found) < most:
+            wanted = PAGE if most is None else min(PAGE, most - len(found))
+            page = await engine.limits(name, after=place, limit=wanted)
+            found += [limit_info(status) for status in page]
+            if len(page) < wanted:
+                break
+            place = status_place(page[-1])
+        return found
 
     async def queues(self) -> list[QueueStatus]:
         """Every queue that has unfinished jobs or is paused."""
@@ -117,11 +130,20 @@ class Operations:
         """Why a job is where it is; `str()` of it is a sentence."""
         return await self.handle(id).explain()
 
-    async def audit(self) -> AuditReport:
-        """Check that everything the store keeps about admission fits together."""
-        from headgate.engine.audit import audit
+    async def audit(
+        self, *, repair: bool = False, progress: Callable[[int], None] | None = None
+    ) -> AuditReport:
+        """Check that everything the store keeps about admission fits together.
 
-        return AuditReport(tuple(audit(await (await self._hub.engine()).snapshot())))
+        With `repair` every key is looked at again first, in slices, and what cannot be is mended; `progress` is called
+        with the number of slices so far.
+        """
+        from headgate.auditing import AuditReport, find_problems
+        from headgate.auditing import repair as mend
+
+        engine = await self._hub.engine()
+        repaired = await mend(engine, progress) if repair else ()
+        return AuditReport(await find_problems(engine), repaired)
 
     # ── limits and queues ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -191,32 +213,23 @@ class Operations:
         return await self._steer("delete", which, filter)
 
     async def _steer(self, verb: Verb, which: Which | None, filter: JobFilter) -> Changed:
-        if (which is None) == (not filter):
+        wanted = engine_filter(filter)
+        if (which is None) == says_nothing(filter):
             raise ConfigError(
                 f"{verb}() takes either ids or a filter such as queue='email', and one of them it needs"
             )
-        engine = await self._hub.engine()
         if which is None:
-            return await _each(engine, verb, self._pages(engine, verb, filter))
+            wanted = msgspec.structs.replace(wanted, states=fitting_states(verb, wanted.states))
+            engine = await self._hub.engine()
+            return await _each(engine, verb, _pages(engine, verb, wanted))
+        ids = _ids(which)
+        engine = await self._hub.engine()
         if isinstance(which, str | JobHandle):
-            verdict = (await getattr(engine, verb)([_id(which)]))[0]
+            verdict = (await getattr(engine, verb)(ids))[0]
             if not verdict.done:
                 raise refusal(verb, verdict)
             return Changed(1, asked=_asked([verdict]))
-        return await _each(engine, verb, _batches([_id(one) for one in which]))
-
-    async def _pages(self, engine: Engine, verb: Verb, filter: JobFilter) -> AsyncIterator[list[str]]:
-        """The ids that match, page by page. Deleted jobs leave the first page; the others are passed over."""
-        wanted = await engine_filter(self._hub, engine, filter)
-        asked = frozenset(wanted.states) if wanted.states else FITTING[verb]
-        if not asked & FITTING[verb]:
-            names = ", ".join(sorted(asked))
-            raise ConfigError(f"cannot {verb} jobs that are {names}; they must be {ALLOWED[verb]}")
-        wanted = msgspec.structs.replace(wanted, states=tuple(sorted(asked & FITTING[verb])))
-        after: str | None = None
-        while page := await engine.find(wanted, limit=BATCH, after=after):
-            yield [job.id for job in page]
-            after = None if verb == "delete" else page[-1].id
+        return await _each(engine, verb, _batches(ids))
 
     job_sync = twin(job)
     jobs_sync = twin(jobs)
@@ -234,6 +247,23 @@ class Operations:
     restart_sync = twin(restart)
     expedite_sync = twin(expedite)
     delete_sync = twin(delete)
+
+
+def fitting_states(verb: Verb, states: Iterable[JobState] | None) -> tuple[JobState, ...]:
+    """Those of a filter's states in which a job can be steered so. Naming only others is a mistake."""
+    asked = FITTING[verb] if states is None else frozenset(states)
+    if asked and not asked & FITTING[verb]:
+        names = ", ".join(sorted(asked))
+        raise ConfigError(f"cannot {verb} jobs that are {names}; they must be {ALLOWED[verb]}")
+    return tuple(sorted(asked & FITTING[verb]))
+
+
+async def _pages(engine: Engine, verb: Verb, wanted: Filter) -> AsyncIterator[list[str]]:
+    """The ids that match, page by page. Deleted jobs leave the first page; the others are passed over."""
+    after: str | None = None
+    while page := await engine.find(wanted, limit=BATCH, after=after):
+        yield [job.id for job in page]
+        after = None if verb == "delete" else page[-1].id
 
 
 async def _each(engine: Engine, verb: Verb, batches: AsyncIterator[list[str]]) -> Changed:
@@ -256,8 +286,37 @@ async def _batches(ids: list[str]) -> AsyncIterator[list[str]]:
         yield ids[start : start + BATCH]
 
 
+def _ids(which: Which) -> list[str]:
+    if isinstance(which, str | JobHandle):
+        return [_id(which)]
+    if not isinstance(which, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"{which!r} is neither a job's id or handle nor a list of them")
+    return [_id(one) for one in which]
+
+
 def _id(which: str | JobHandle[Any]) -> str:
     return which.id if isinstance(which, JobHandle) else check_text(which, "job id")
+
+
+def _place(after: Any) -> LimitPlace | None:
+    """Where a page of limits begins."""
+    if after is None:
+        return None
+    if isinstance(after, LimitInfo):
+        return after.name, after.key, after.tenant or ""
+    parts = cast("tuple[Any, ...]", after) if isinstance(after, tuple) else ()
+    if len(parts) != 3 or not all(isinstance(one, str) for one in parts):
+        raise ConfigError(
+            f"after={after!r}: the last LimitInfo of a page, or its (name, key, tenant), is needed"
+        )
+    return parts
+
+
+def check_size(value: Any) -> int:
+    """How many records a page holds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+        raise ConfigError(f"size={value!r}: a whole number from 1 to {MOST:,} is needed")
+    return value
 
 
 def _check_cap(name: str, value: str | None, tenant: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -38,8 +39,10 @@ class Retry:
     """How a task is retried: `Retry(attempts=5, delay=1, backoff=2, max_delay=60, on=(OSError,))`.
 
     `attempts` counts the first run. `backoff` multiplies the delay each time (1 keeps it fixed), up to `max_delay`
-    seconds; `jitter` spreads it by that fraction. Only the exceptions in `on` are retried; attempts lost with their
-    worker always are, within `attempts`.
+    seconds; `jitter` spreads it by that fraction. Only the exceptions in `on` are retried.
+
+    Attempts that are lost with their worker do not count. The job comes back at once, and fails only when it was lost
+    `losses` times and was the only suspect the last time. 0 means at most once: the first loss fails it.
     """
 
     __slots__ = ("on", "policy")
@@ -52,10 +55,16 @@ class Retry:
         max_delay: float | timedelta = 3600,
         jitter: float = 0.1,
         on: type[BaseException] | tuple[type[BaseException], ...] = (Exception,),
+        losses: int = 5,
     ) -> None:
-        if isinstance(attempts, bool) or not isinstance(attempts, int) or not 1 <= attempts <= 1_000_000:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not _whole(attempts, 1):
             raise ConfigError(
                 f"Retry(attempts={attempts!r}): a whole number from 1 is needed; 1 means no retry"
+            )
+        if not _whole(losses, 0):
+            raise ConfigError(
+                f"Retry(losses={losses!r}): a whole number from 0 is needed; 0 means that a job which is lost with its "
+                "worker is not run again"
             )
         if not isinstance(backoff, int | float) or not 1 <= backoff <= 1000:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"Retry(backoff={backoff!r}): a number from 1 (fixed delay) to 1000 is needed")
@@ -67,6 +76,7 @@ class Retry:
             float(backoff),
             duration_us(max_delay, "Retry(max_delay=)"),
             float(jitter),
+            losses,
         )
         self.on = on if isinstance(on, tuple) else (on,)
         for kind in self.on:
@@ -80,8 +90,12 @@ class Retry:
     def __repr__(self) -> str:
         p = self.policy
         delays = f"delay={p.delay / SECOND:g}, backoff={p.backoff:g}, max_delay={p.max_delay / SECOND:g}"
-        return f"Retry(attempts={p.attempts}, {delays})"
+        return f"Retry(attempts={p.attempts}, {delays}, losses={p.losses})"
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= 1_000_000
 
 
 LOST_ONLY = Retry(attempts=3, on=(), jitter=0.0)
-"""The default: an exception fails the job at once; an attempt lost with its worker is run again, twice at most."""
+"""The default: an exception fails the job at once; an attempt that is lost with its worker is run again."""

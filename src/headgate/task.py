@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -133,11 +133,11 @@ class Task(Generic[P, R]):
 
     def declared(self) -> list[Limit]:
         """The limits that this task declares."""
-        limits = [as_limit(bound.limit, bound.name) for bound in self._limits]
+        limits = list(self._told(self._limits))
         if self._max_concurrent is not None:
             most = check_max(self._max_concurrent, f"max_concurrent of task {self.name!r}")
             limits.append(Limit(f"task:{self.name}", "concurrency", most))
-        return [limit for limit in limits if limit is not None]
+        return limits
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -229,14 +229,22 @@ class Task(Generic[P, R]):
             "retention": retention,
         }  # fmt: skip
         bound = self._bind(limits)
-        self._mention(bound)
+        for each in self._told(bound):
+            self._hub.limits.check(each)
         return TaskWithOptions(self, self._options.but(given, self._hub.payload_limit), bound)
 
     def _mention(self, limits: Iterable[BoundLimit]) -> None:
         """Limits that come with a job are declared with it, if the store's last word from here was another."""
+        for limit in self._told(limits):
+            self._hub.limits.mention(limit)
+
+    def _told(self, limits: Iterable[BoundLimit]) -> Iterator[Limit]:
+        """What the store is told of limits. A use of a floating limit tells it nothing: its own rule does."""
         for bound in limits:
             if (limit := as_limit(bound.limit, bound.name)) is not None:
-                self._hub.limits.mention(limit)
+                yield limit
+            else:
+                self._hub.limits.use_floating(bound.name)
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"

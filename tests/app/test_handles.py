@@ -17,6 +17,7 @@ from headgate import (
     JobFailed,
     JobNotFound,
     PayloadError,
+    RateLimit,
     WrongState,
     current_job,
 )
@@ -247,10 +248,109 @@ async def test_jobs_are_found_by_what_they_are(app: App, double: Any):
     assert await ids(limit="unheard-of") == []
 
 
-@pytest.mark.parametrize("size", [0, -1, True, "5"])
+async def test_jobs_are_found_by_the_key_they_wait_on_whose_ever_it_is(app: App):
+    @app.task
+    async def own(customer: Annotated[int, ConcurrencyLimit(1, scope="customer")]) -> None: ...
+
+    @app.task
+    async def shared(account: Annotated[int, RateLimit(1, per=60, scope="account", shared=True)]) -> None: ...
+
+    ids: dict[str, str] = {}
+    for tenant in (None, "acme", "zeta"):
+        for customer in (42, 43):
+            await own.options(tenant=tenant).enqueue(customer)
+            ids[f"{tenant} {customer}"] = (await own.options(tenant=tenant).enqueue(customer)).id
+    await shared.options(tenant="zeta").enqueue(1)
+    ids["shared"] = (await shared.options(tenant="acme").enqueue(1)).id
+
+    async def found(**filter: Any) -> list[str]:
+        jobs = await app.jobs(**filter)
+        assert await app.count(**filter) == len(jobs)
+        return sorted(name for name, id in ids.items() if id in {job.id for job in jobs})
+
+    assert await found(limit="customer=42") == ["None 42", "acme 42", "zeta 42"]
+    assert len(await found(limit="customer")) == 6
+    assert await found(limit="customer=42", tenant="acme") == ["acme 42"]
+    assert await found(limit="customer", tenant="acme") == ["acme 42", "acme 43"]
+    assert await found(limit="account=1") == ["shared"]
+    assert await found(limit="account", tenant="zeta") == []
+    assert (await app.cancel(limit="customer=42", tenant="zeta")).done == 1
+    assert (await app.cancel(limit="customer=42")).done == 2
+    assert (await app.cancel(limit="account")).done == 1
+    assert len(await found(limit="customer")) == 3
+
+
+@pytest.mark.parametrize("size", [0, -1, True, "5", 2**31, 2**63, 2**70, 1.5])
 async def test_a_page_of_no_size_is_refused(app: App, size: Any):
-    with pytest.raises(ConfigError, match="a whole number from 1"):
+    with pytest.raises(ConfigError, match=rf"size={size!r}: a whole number from 1"):
         await app.jobs(size=size)
+
+
+@pytest.mark.parametrize(
+    "nothing", [{"state": []}, {"state": ()}, {"ids": []}, {"state": [], "queue": "default"}]
+)
+async def test_an_empty_list_matches_nothing(app: App, double: Any, nothing: Any):
+    jobs = [await double.enqueue(1), await double.options(delay=60).enqueue(2)]
+    (failed,) = [await double.enqueue(-1)]
+    await app.run_until_idle()
+    assert await app.jobs(**nothing) == []
+    assert await app.count(**nothing) == 0
+    for verb in ("cancel", "restart", "expedite", "delete"):
+        assert await getattr(app, verb)(**nothing) == Changed(0)
+        assert await getattr(app, verb)([]) == Changed(0)
+    assert [await job.status() for job in (*jobs, failed)] == ["succeeded", "scheduled", "failed"]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "restart", "expedite", "delete"])
+@pytest.mark.parametrize("open", [{}, {"queue": None}, {"state": None, "ids": None}])
+async def test_a_filter_that_leaves_everything_open_steers_nothing(
+    app: App, double: Any, verb: str, open: Any
+):
+    job = await double.enqueue(1)
+    with pytest.raises(ConfigError, match="either ids or a filter"):
+        await getattr(app, verb)(**open)
+    assert await job.status() == "ready"
+
+
+@pytest.mark.parametrize(
+    ("filter", "message"),
+    [
+        ({"queue": ""}, "queue= must be a non-empty text, not ''"),
+        ({"task": 5}, "task= must be a non-empty text, not 5"),
+        ({"tenant": b"x"}, "tenant= must be a non-empty text"),
+        ({"limit": ""}, "limit key must be a non-empty text"),
+        ({"limit": 42}, "limit key must be a non-empty text, not 42"),
+        ({"limit": "=x"}, "limit name must be a non-empty text"),
+        ({"unique": ""}, "unique= must be"),
+        ({"ids": 5}, "ids=5: a list of job ids"),
+        ({"ids": [5]}, "job id must be a non-empty text, not 5"),
+        ({"ids": ""}, "job id must be a non-empty text"),
+        ({"state": 5}, "state=5: the states are scheduled"),
+        ({"state": ""}, "the states are scheduled"),
+        ({"state": ["ready", None]}, "the states are scheduled"),
+    ],
+)
+async def test_a_filter_that_no_job_can_fit_is_refused(app: App, double: Any, filter: Any, message: str):
+    job = await double.enqueue(1)
+    for verb in ("jobs", "count", "cancel", "restart", "expedite", "delete"):
+        with pytest.raises(ConfigError, match=message):
+            await getattr(app, verb)(**filter)
+    assert await job.status() == "ready"
+
+
+async def test_what_is_no_list_of_jobs_is_refused(app: App):
+    for wrong in (5, [5], [None], ["x", ""]):
+        with pytest.raises(ConfigError, match=r"is neither|job id must be"):
+            await app.cancel(wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError, match="after="):
+        await app.jobs(after="")
+
+
+async def test_filters_take_single_values_and_any_iterable(app: App, double: Any):
+    first, second = await double.enqueue(1), await double.enqueue(2)
+    assert await app.count(ids=first.id) == 1
+    assert await app.count(ids=(id for id in [first.id, second.id])) == 2
+    assert (await app.cancel(state=(state for state in ["ready", "running"]))).done == 2
 
 
 async def test_queues_are_paused_and_resumed(app: App, double: Any):
@@ -276,7 +376,7 @@ async def test_the_audit_says_what_is_wrong(app: App, double: Any, monkeypatch: 
     assert report.ok
     assert str(report) == "no problems"
     with monkeypatch.context() as patch:
-        patch.setattr("headgate.engine.audit.audit", lambda snapshot: ["a", "b"])
+        patch.setattr("headgate.auditing.audit", lambda snapshot: ["a", "b"])
         report = await app.audit()
     assert not report.ok
     assert str(report) == "a\nb"

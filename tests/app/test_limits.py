@@ -10,6 +10,7 @@ import pytest
 
 from headgate import App, ConcurrencyLimit, ConfigError, FloatingLimit, RateLimit
 from headgate.testing import Clock
+from headgate.testing.plugin import AppFactory
 
 
 async def needs(job: Any) -> tuple[str, ...]:
@@ -60,7 +61,7 @@ async def test_several_limits_stand_in_canonical_order(app: App):
 
 
 async def test_two_unnamed_limits_of_two_kinds_on_one_parameter_need_a_scope(app: App):
-    with pytest.raises(ConfigError, match="give one of them another scope="):
+    with pytest.raises(ConfigError, match="give one of them another name"):
 
         @app.task
         async def work(a: Annotated[int, ConcurrencyLimit(1), RateLimit(5, per=1)]) -> None: ...
@@ -325,3 +326,130 @@ async def test_of_two_apps_that_give_a_limit_with_their_jobs_the_newest_word_cou
         assert [status.max for status in await apps[0].limits() if status.key == "user"] == [most]
     for app in apps:
         await app.close()
+
+
+async def test_limits_come_in_pages(app: App):
+    @app.task
+    async def work(key: Annotated[str, ConcurrencyLimit(1, scope="key")]) -> None: ...
+
+    @app.task(limits=[ConcurrencyLimit(0, scope="zero")])
+    async def never() -> None: ...
+
+    for tenant in (None, "acme"):
+        for key in ("a", "b", "c", "d=", "é"):
+            await app.enqueue_many(work.options(tenant=tenant).job(key) for _ in range(2))
+    await never.enqueue()
+    await app.run_until_idle(concurrency=1, queues=["nothing"])
+    everything = await app.limits()
+    assert len(everything) >= 12
+    assert [limit.key for limit in everything if limit.key in ("key", "zero")] == ["key", "zero"]
+    for size in (1, 3, len(everything), 100):
+        pages, after = list[Any](), None
+        while page := await app.limits(size=size, after=after):
+            assert len(page) <= size
+            pages += page
+            after = page[-1]
+        assert pages == everything
+    last = everything[3]
+    assert await app.limits("key", size=2, after=(last.name, last.key, last.tenant or "")) == everything[4:6]
+    assert await app.limits("zero", after=everything[-1]) == []
+
+
+async def test_all_limits_are_read_in_pages(app: App, monkeypatch: pytest.MonkeyPatch):
+    @app.task
+    async def work(key: Annotated[int, ConcurrencyLimit(0, scope="key")]) -> None: ...
+
+    await app.enqueue_many(work.job(n) for n in range(10))
+    everything = await app.limits()
+    monkeypatch.setattr("headgate.operate.PAGE", 3)
+    assert await app.limits() == everything
+    assert await app.limits(size=5) == everything[:5]
+    assert len(everything) == 11
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"size": 0}, "size=0: a whole number from 1"),
+        ({"size": 2**63}, "size=9223372036854775808"),
+        ({"after": "key=a"}, "after='key=a': the last LimitInfo of a page"),
+        ({"after": ("key", "key=a")}, "is needed"),
+        ({"after": ("key", "key=a", None)}, "is needed"),
+        ({"name": ""}, "limit name must be"),
+        ({"name": 5}, "limit name must be"),
+    ],
+)
+async def test_a_page_of_limits_that_makes_no_sense_is_refused(app: App, given: Any, message: str):
+    with pytest.raises(ConfigError, match=message):
+        await app.limits(**given)
+
+
+async def test_a_limit_of_another_kind_than_in_the_store_is_refused(store_url: str, headgate_app: AppFactory):
+    url = "memory://kinds" if store_url == "memory://" else store_url
+    old, new = headgate_app(url=url), App(url)
+
+    @old.task(limits=[ConcurrencyLimit(1, scope="api")])
+    async def first() -> None: ...
+
+    @new.task(limits=[RateLimit(1, per=60, scope="api")])
+    async def second() -> None: ...
+
+    @new.task
+    async def free() -> None: ...
+
+    jobs = [await first.enqueue(), await first.enqueue()]
+    for use in (second.enqueue, free.enqueue, new.jobs, new.open, new.run_until_idle):
+        with pytest.raises(
+            ConfigError, match="'api' is declared as concurrency in this store, and now as rate"
+        ):
+            await use()
+    assert [(limit.kind, limit.max) for limit in await old.limits("api") if limit.key == "api"] == [
+        ("concurrency", 1)
+    ]
+    assert [await job.status() for job in jobs] == ["ready", "waiting"], "the limit holds"
+    assert await old.run_until_idle() == 2
+    await new.close()
+
+
+async def test_a_limit_of_one_job_that_the_store_refuses_is_forgotten(
+    store_url: str, headgate_app: AppFactory
+):
+    url = "memory://own-kinds" if store_url == "memory://" else store_url
+    old, new = headgate_app(url=url), headgate_app(url=url)
+    old.queue("email", max_concurrent=1)
+
+    @old.task(limits=[ConcurrencyLimit(1, scope="api")])
+    async def first() -> None: ...
+
+    @new.task
+    async def free() -> None: ...
+
+    await old.open()
+    with pytest.raises(ConfigError, match="'api' is declared as concurrency in this store, and now as rate"):
+        await free.options(limits=[RateLimit(1, per=60, scope="api")]).enqueue()
+    assert await new.count() == 0
+    job = await free.options(limits=[ConcurrencyLimit(1, scope="api")]).enqueue()
+    assert await job.status() == "ready"
+    assert await new.run_until_idle() == 1
+
+
+def test_a_floating_and_a_concurrency_limit_of_one_name_are_refused(app: App):
+    @app.task(limits=[ConcurrencyLimit(1, scope="api")])
+    async def one() -> None: ...
+
+    with pytest.raises(ConfigError, match="'api' is declared as concurrency and as floating"):
+        app.floating_limit("api", default=1)(print)
+    with pytest.raises(ConfigError, match="'api' is declared as concurrency and as floating"):
+
+        @app.task(limits=[FloatingLimit("api")])
+        async def two() -> None: ...
+
+    with pytest.raises(ConfigError, match="'api' is declared as concurrency and as floating"):
+        one.options(limits=[FloatingLimit("api")])
+    assert list(app.tasks) == ["one"]
+
+    @app.task(limits=[FloatingLimit("llm")])
+    async def three() -> None: ...
+
+    with pytest.raises(ConfigError, match="'llm' is declared as floating and as rate"):
+        one.options(limits=[RateLimit(1, per=1, scope="llm")])

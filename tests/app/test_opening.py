@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headgate import App
+from headgate import App, ConfigError
 from tests.processes.child import Child
 from tests.sqlite.test_busy import HOLD, hold
 
@@ -32,3 +34,25 @@ async def test_who_gives_up_while_the_store_is_opened_does_so_alone(tmp_path: Pa
         assert (await opener).created
         assert (await patient).created
     await app.close()
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(5, 5), (0.1, 0.1), (timedelta(minutes=2), 120)])
+def test_the_timeout_of_a_store_is_a_duration(given: Any, seconds: float):
+    app = App("memory://", timeout=given)
+    assert app._hub.settings.timeout == seconds * 1_000_000  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (0, r"timeout=0: a store needs time to answer, at least 0\.1 seconds"),
+        (0.05, r"timeout=0\.05: a store needs time"),
+        (-1, "timeout= must be a number of seconds"),
+        ("30", "timeout= must be a number of seconds"),
+        (None, "timeout= must be a number of seconds"),
+        (float("inf"), "timeout= must be a number of seconds"),
+    ],
+)
+def test_a_timeout_in_which_no_store_can_answer_is_refused(given: Any, message: str):
+    with pytest.raises(ConfigError, match=message):
+        App("memory://", timeout=given)

@@ -112,4 +112,4 @@ def store(headgate: Headgate) -> Iterator[Headgate]:
     """The command line on a store that exists; audited at the end."""
     assert headgate("migrate").code == 0
     yield headgate
-    assert headgate("audit", "--json").document == {"ok": True, "problems": []}
+    assert headgate("audit", "--json").document == {"ok": True, "problems": [], "repaired": []}

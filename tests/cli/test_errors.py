@@ -37,6 +37,32 @@ def test_a_store_that_is_not_there_is_not_created(headgate: Headgate, command: s
     assert list(headgate.folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "url", ["redis://localhost:1", "postgresql://localhost:1/x", "redis+cluster://localhost:1"]
+)
+@pytest.mark.parametrize("command", NEED_A_STORE)
+def test_a_server_is_asked_for_its_store_before_anything_is_opened(
+    headgate: Headgate, monkeypatch: pytest.MonkeyPatch, command: str, url: str
+) -> None:
+    calls: list[str] = []
+
+    class Empty:
+        """An engine on a server without a store; it can tell, and nothing else may be asked of it."""
+
+        async def version(self) -> int:
+            calls.append("version")
+            return 0
+
+        async def close(self) -> None:
+            calls.append("close")
+
+    monkeypatch.setattr("headgate.app.make_engine", lambda *given: Empty())
+    outcome = headgate(*command.split(), "--url", url)
+    assert outcome.code == 3
+    assert outcome.err.startswith(f"headgate: no Headgate store at {url}; name another with --url")
+    assert calls == ["version", "close"]
+
+
 def test_an_empty_file_is_no_store(headgate: Headgate) -> None:
     headgate.file.touch()
     assert headgate("jobs").code == 3
@@ -112,3 +138,29 @@ def test_a_real_command_never_shows_a_traceback(headgate: Headgate) -> None:
     assert (outcome.code, outcome.out) == (3, "")
     assert "Traceback" not in outcome.err
     assert outcome.err.startswith("headgate: no Headgate store at ")
+
+
+OTHER_KIND = """
+from headgate import App, RateLimit
+
+app = App()
+
+
+@app.task(limits=[RateLimit(5, per=60, scope="customer")])
+async def call() -> None: ...
+"""
+
+
+def test_a_limit_that_the_store_knows_as_another_kind_is_one_line(store: Headgate) -> None:
+    store.enqueue("send", "to=ada")
+    (store.folder / "other.py").write_text(OTHER_KIND)
+    words = "limit 'customer' is declared as concurrency in this store, and now as rate"
+    put = store.process("enqueue", "other:app", "call")
+    assert (put.code, put.out) == (2, "")
+    assert put.err.startswith(f"headgate: {words}")
+    assert put.err.count("\n") == 1
+    worker = store.process("worker", "other:app")
+    assert worker.code == 3
+    assert words in worker.err
+    assert "Traceback" not in worker.err
+    assert {limit["kind"] for limit in store("limits", "customer", "--json").documents} == {"concurrency"}

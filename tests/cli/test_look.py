@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from headgate import AuditReport
+from headgate.engine.sqlite import SqliteEngine
 from tests.cli.conftest import Headgate
 
 JOB_FIELDS = [
@@ -25,6 +28,8 @@ JOB_FIELDS = [
     "worker",
     "attempt",
     "tries",
+    "suspicion",
+    "lost",
     "retry",
     "unique",
     "metadata",
@@ -88,7 +93,14 @@ def test_jobs_as_json_has_a_documented_shape(store: Headgate) -> None:
     assert (document["task"], document["queue"], document["state"]) == ("send", "email", "ready")
     assert (document["args"], document["tenant"], document["priority"]) == ({"to": "ada"}, "acme", 7)
     assert document["limits"] == ["customer=1"]
-    assert document["retry"] == {"attempts": 2, "delay": 60, "backoff": 2, "max_delay": 3600, "jitter": 0}
+    assert document["retry"] == {
+        "attempts": 2,
+        "delay": 60,
+        "backoff": 2,
+        "max_delay": 3600,
+        "jitter": 0,
+        "losses": 5,
+    }
 
 
 @pytest.mark.parametrize(
@@ -197,6 +209,24 @@ def test_limits_show_names_and_then_their_keys(store: Headgate) -> None:
     assert "1 per 3600 s" in store("limits", "api").out
 
 
+def test_limits_come_in_pages_for_people(store: Headgate) -> None:
+    for tenant in ("acme", "o'hara"):
+        for _ in range(2):
+            store.enqueue("send", "to=a", "customer=7", "--tenant", tenant)
+    every = store("limits", "--json").documents
+    assert [limit["key"] for limit in every] == ["api", "customer", "customer=7", "customer=7"]
+    first = store("limits", "-n", "3")
+    assert "3 shown; the next page: --after customer=7 --after-tenant acme" in first.out
+    rest = store("limits", "-n", "3", "--after", "customer=7", "--after-tenant", "acme")
+    assert "o'hara" in rest.out
+    assert "next page" not in rest.out
+    assert "--after customer\n" in store("limits", "-n", "2").out
+    shown = store("limits", "-n", "1", "--after", "customer", "--json").documents
+    assert [limit["tenant"] for limit in shown] == ["acme"]
+    assert store("limits", "--after", "customer=7", "--after-tenant", "o'hara").out == "No more.\n"
+    assert store("limits", "--after-tenant", "acme").code == 2
+
+
 def test_an_unknown_limit_is_a_failure(store: Headgate) -> None:
     assert store("limits", "nobody").code == 1
 
@@ -213,3 +243,56 @@ def test_markup_in_names_is_shown_as_it_is(store: Headgate) -> None:
     store.enqueue("send", "to=a", "--id", "[bold]x[/bold]")
     assert "[bold]x[/bold]" in store("jobs").out
     assert "[bold]x[/bold]" in store("explain", "[bold]x[/bold]").out
+
+
+def test_the_audit_s_repair_of_a_sound_store_mends_nothing(store: Headgate) -> None:
+    store.enqueue("send", "to=a")
+    store.enqueue("send", "to=b")
+    outcome = store("audit", "--repair")
+    assert outcome.code == 0
+    assert outcome.out.startswith("Nothing had to be mended.\nNo problems")
+    assert store("audit", "--repair", "--json").document == {"ok": True, "problems": [], "repaired": []}
+
+
+@pytest.mark.parametrize(
+    ("report", "words", "code", "said"),
+    [
+        (AuditReport(("p",)), [], 1, "1 problem:\np\n"),
+        (AuditReport(("p", "q"), ("r",)), ["--repair"], 1, "1 thing mended:\nr\n2 problems left:\np\nq\n"),
+        (AuditReport((), ("r", "s")), ["--repair"], 0, "2 things mended:\nr\ns\nNo problems"),
+    ],
+)
+def test_the_audit_tells_what_is_wrong_and_what_was_mended(
+    store: Headgate,
+    monkeypatch: pytest.MonkeyPatch,
+    report: AuditReport,
+    words: list[str],
+    code: int,
+    said: str,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("headgate.app.App.audit_sync", lambda self, **given: report)
+        outcome = store("audit", *words)
+        document = store("audit", *words, "--json").document
+    assert outcome.code == code
+    assert outcome.out.startswith(said)
+    assert document == {"ok": code == 0, "problems": [*report.problems], "repaired": [*report.repaired]}
+
+
+def test_a_suspect_is_told_as_one(store: Headgate, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = store.enqueue("send", "to=a")
+    shown = msgspec.structs.replace
+
+    async def get(self: Any, ids: Any, before: Any = SqliteEngine.get) -> Any:
+        return [shown(job, suspicion=2, lost=2) for job in await before(self, ids)]
+
+    async def explain(self: Any, id: str, before: Any = SqliteEngine.explain, **given: Any) -> Any:
+        facts = await before(self, id, **given)
+        return shown(facts, job=shown(facts.job, suspicion=2, lost=2), serving=1, knowing=1)
+
+    monkeypatch.setattr(SqliteEngine, "get", get)
+    monkeypatch.setattr(SqliteEngine, "explain", explain)
+    told = store("job", id).out
+    assert "it was lost 2 times with its worker and may have ended it, so that it is tried alone" in told
+    assert "2 of 5, suspicion 2" in told
+    assert store("job", id, "--json").document["suspicion"] == 2

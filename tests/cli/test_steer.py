@@ -76,6 +76,40 @@ def test_a_filter_takes_what_matches_and_fits(store: Headgate) -> None:
     assert list(states(store)) == [keep]
 
 
+@pytest.mark.parametrize("option", ["--queue", "--task", "--tenant", "--limit", "--state"])
+def test_an_empty_value_does_not_widen_a_filter(store: Headgate, option: str) -> None:
+    id = store.enqueue("send", "to=a")
+    for words in (["cancel", option, ""], ["cancel", "--state", "ready", option, ""], ["jobs", option, ""]):
+        outcome = store(*words)
+        assert outcome.code == 2, words
+        assert "''" in outcome.err
+    assert states(store) == {id: "ready"}
+
+
+def test_an_unknown_state_beside_a_known_one_is_refused(store: Headgate) -> None:
+    id = store.enqueue("send", "to=a")
+    outcome = store("cancel", "--state", "ready", "--state", "stuck")
+    assert outcome.code == 2
+    assert "the states are scheduled" in outcome.err
+    assert states(store) == {id: "ready"}
+
+
+def test_no_ids_from_a_pipe_change_nothing(store: Headgate) -> None:
+    id = store.enqueue("send", "to=a")
+    assert store("cancel", "-", input="\n").out == "0 jobs cancelled.\n"
+    assert states(store) == {id: "ready"}
+
+
+def test_a_filter_by_key_finds_the_jobs_of_every_tenant(store: Headgate) -> None:
+    for tenant in ("acme", "acme", "zeta", "zeta"):
+        store.enqueue("send", "to=a", "customer=42", "--tenant", tenant)
+    assert store("jobs", "--limit", "customer=42", "--count").out == "2\n"
+    assert store("jobs", "--limit", "customer", "--count").out == "2\n"
+    assert store("cancel", "--limit", "customer=42", "--tenant", "acme").out == "1 job cancelled.\n"
+    assert store("cancel", "--limit", "customer=42").out == "1 job cancelled.\n"
+    assert store("cancel", "--limit", "customer=43").out == "0 jobs cancelled.\n"
+
+
 def test_a_filter_by_key_takes_those_that_wait_on_it(store: Headgate) -> None:
     store.enqueue("send", "to=a", "customer=1")
     store.enqueue("send", "to=b", "customer=1")

@@ -101,6 +101,50 @@ async def test_find_and_count_agree_on_every_filter(world: World, filter: Filter
     assert await world.engine.count(filter) == len(found)
 
 
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        (Filter(waiting_on="A=x"), "a-zeta a-acme a-none"),
+        (Filter(waiting_on="A"), "a-other a-zeta a-acme a-none"),
+        (Filter(waiting_on="A=x", tenant="acme"), "a-acme"),
+        (Filter(waiting_on="A", tenant="acme"), "a-other a-acme"),
+        (Filter(waiting_on="S=x"), "s-acme"),
+        (Filter(waiting_on="S", tenant="acme"), "s-acme"),
+        (Filter(waiting_on="S=x", tenant="zeta"), ""),
+        (Filter(waiting_on="R=x"), "r-acme"),
+        (Filter(waiting_on="R"), "r-acme"),
+        (Filter(waiting_on="A=X"), ""),
+        (Filter(waiting_on="A="), ""),
+        (Filter(waiting_on="A=x", states=(S.READY,)), ""),
+        (Filter(waiting_on="A=x", queue="q"), "a-zeta"),
+        (Filter(waiting_on="nothing"), ""),
+    ],
+)
+async def test_jobs_are_found_by_the_text_of_the_key_they_wait_on(
+    world: World, filter: Filter, expected: str
+) -> None:
+    await world.limit("A", 1)
+    await world.limit("AB", 0)
+    await world.limit("S", 1, shared=True)
+    await world.rate("R", 1, per=1000)
+    await world.enqueue("ab", "AB=x")
+    for tenant in ("", "acme", "zeta"):
+        await world.enqueue(f"first-{tenant}", "A=x", tenant=tenant)
+    await world.enqueue("a-none", "A=x")
+    await world.enqueue("a-acme", "A=x", tenant="acme")
+    await world.enqueue("a-zeta", "A=x", tenant="zeta", queue="q")
+    await world.enqueue("other", "A=y", tenant="acme")
+    await world.enqueue("a-other", "A=y", tenant="acme")
+    await world.enqueue("s-first", "S=x", tenant="zeta")
+    await world.enqueue("s-acme", "S=x", tenant="acme")
+    await world.enqueue("r-first", "R=x", tenant="acme")
+    await world.enqueue("r-acme", "R=x", tenant="acme")
+    await world.claim(50)
+    found = [job.id for job in await world.engine.find(filter)]
+    assert found == expected.split(), "newest first"
+    assert await world.engine.count(filter) == len(found)
+
+
 async def test_pages_of_jobs_follow_each_other_without_gap_or_repeat(world: World) -> None:
     ids = await world.fill(25)
     pages: list[list[str]] = []

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import SHOP, Headgate
+from tests.cli.test_errors import NEED_A_STORE
 from tests.redis.conftest import StartServer
 from tests.redis_servers import RedisProcess, free_port
 
@@ -83,3 +84,16 @@ def test_trouble_is_one_line_and_an_exit_code(
 def kept(server: RedisProcess) -> Any:
     with server.client() as client:
         return sorted((key, client.dump(key)) for key in client.scan_iter())
+
+
+def test_looking_and_steering_create_no_store(start_server: StartServer, tmp_path: Path) -> None:
+    server, headgate = start_server(), Headgate(tmp_path)
+    for command in NEED_A_STORE:
+        outcome = headgate(*command.split(), "--url", server.url)
+        assert outcome.code == STORE, command
+        assert "no Headgate store at redis://" in outcome.err
+        assert outcome.err.count("\n") == 1
+    with server.client() as client:
+        assert client.dbsize() == 0
+    assert headgate("migrate", "--url", server.url).code == 0
+    assert headgate("jobs", "--url", server.url).code == 0

@@ -12,7 +12,7 @@ WORKER = Worker("w", frozenset({"t"}))
 
 
 def remembered(engine: SqliteEngine, worker: str = "w") -> Claims:
-    return engine._claims.get(worker, {})  # pyright: ignore[reportPrivateUsage]
+    return own.claims if (own := engine._own.get(worker)) else {}
 
 
 async def claimed(engine: SqliteEngine, *ids: str) -> None:

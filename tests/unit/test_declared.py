@@ -11,6 +11,12 @@ from headgate.errors import ConfigError
 ONE, TWO, RATE = Limit("a", "concurrency", 1), Limit("a", "concurrency", 2), Limit("a", "rate", 1, 1_000_000)
 
 
+def arrive(limits: DeclaredLimits) -> None:
+    """A step carries everything to the store."""
+    with limits.carried():
+        pass
+
+
 def test_code_may_say_the_same_thing_twice_but_not_two_things():
     limits = DeclaredLimits()
     limits.declare([ONE])
@@ -42,11 +48,11 @@ def test_enqueues_may_change_a_number_but_not_the_kind():
 def test_what_comes_with_an_enqueue_is_sent_with_each_unless_it_stands_in_code():
     limits = DeclaredLimits()
     limits.mention(ONE)
-    limits.sent(limits.unsent())
+    arrive(limits)
     limits.mention(ONE)
     assert limits.unsent() == (ONE,), "another process may have said something else meanwhile"
     limits.declare([ONE])
-    limits.sent(limits.unsent())
+    arrive(limits)
     limits.mention(ONE)
     assert limits.unsent() == ()
 
@@ -54,9 +60,9 @@ def test_what_comes_with_an_enqueue_is_sent_with_each_unless_it_stands_in_code()
 def test_a_value_that_changed_while_the_older_was_on_its_way_is_still_unsent():
     limits = DeclaredLimits()
     limits.mention(ONE)
-    on_its_way = limits.unsent()
-    limits.mention(TWO)
-    limits.sent(on_its_way)
+    with limits.carried() as on_its_way:
+        assert on_its_way == (ONE,)
+        limits.mention(TWO)
     assert limits.unsent() == (TWO,)
 
 
@@ -64,8 +70,37 @@ def test_another_store_hears_everything_that_stands_in_code():
     limits = DeclaredLimits()
     limits.declare([ONE])
     limits.mention(Limit("b", "concurrency", 5))
-    limits.sent(limits.unsent())
+    arrive(limits)
     limits.all_unsent()
     assert limits.unsent() == (ONE,)
     limits.mention(Limit("b", "concurrency", 5))
     assert len(limits.unsent()) == 2
+
+
+def test_what_the_store_refuses_is_forgotten_unless_it_stands_in_code():
+    limits = DeclaredLimits()
+    limits.declare([ONE])
+    limits.mention(Limit("b", "concurrency", 5))
+    with pytest.raises(ConfigError), limits.carried():
+        raise ConfigError("b is a rate")
+    assert limits.unsent() == (ONE,)
+    limits.mention(Limit("b", "rate", 5, 1_000_000))
+
+
+def test_what_did_not_arrive_is_carried_again():
+    limits = DeclaredLimits()
+    limits.mention(ONE)
+    with pytest.raises(OSError), limits.carried():
+        raise OSError
+    assert limits.unsent() == (ONE,)
+
+
+def test_a_floating_limit_shares_its_name_with_no_other_kind():
+    limits = DeclaredLimits()
+    limits.use_floating("a")
+    with pytest.raises(ConfigError, match="as floating and as concurrency"):
+        limits.declare([ONE])
+    limits.declare([Limit("a", "floating", 5)])
+    limits.declare([Limit("b", "concurrency", 5)])
+    with pytest.raises(ConfigError, match="as concurrency and as floating"):
+        limits.use_floating("b")

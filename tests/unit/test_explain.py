@@ -119,6 +119,40 @@ def test_running():
     assert "asked to stop" in words(job(JobState.RUNNING, worker="w1", started_at=NOW, cancel_requested=True))
 
 
+@pytest.mark.parametrize(
+    ("suspicion", "expected"),
+    [
+        (
+            1,
+            "it was lost once with its worker and may have ended it, so that a worker runs few suspects at a time: it",
+        ),
+        (
+            2,
+            "it was lost 2 times with its worker and may have ended it, so that it is tried alone: it starts when a",
+        ),
+    ],
+)
+def test_a_ready_suspect_learns_why_it_is_not_claimed(suspicion: int, expected: str):
+    told = words(job(JobState.READY, suspicion=suspicion, lost=suspicion, attempt=suspicion))
+    assert expected in told
+    assert told.endswith("; 1 live worker can run it.")
+
+
+def test_a_suspect_without_a_worker_hears_of_that_first():
+    suspect = job(JobState.READY, suspicion=1, lost=1)
+    assert "no live worker serves the queue" in words(suspect, serving=0, knowing=0)
+    assert "the queue is paused" in words(suspect, paused=True)
+
+
+def test_other_suspects_are_told_how_often_they_were_lost():
+    running = job(JobState.RUNNING, worker="w", started_at=NOW, attempt=3, suspicion=2, lost=2)
+    assert words(running).endswith("attempt 3; it was lost 2 times with its worker, and is tried alone.")
+    waiting = job(JobState.WAITING, suspicion=1, lost=1)
+    assert words(waiting, limit=limit(), place=1).endswith(
+        "it is next in line; it was lost once with its worker, and is tried beside few others of its kind."
+    )
+
+
 def test_ended():
     ended: dict[str, Any] = {
         "ended_at": NOW - 7200 * SECOND,

@@ -19,10 +19,10 @@ def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
         "App", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "ConcurrencyLimit", "ConfigError",
         "EngineError", "EngineUnavailable", "Explanation", "FailJob", "FloatingLimit", "HeadgateError",
-        "ImportAttempt", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext", "JobControl", "JobExists",
-        "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "LeaseLost", "LimitInfo", "OverrideInfo",
-        "PayloadError", "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze", "Task", "Worker",
-        "WorkerInfo", "WrongState", "__version__", "current_job",
+        "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext", "JobControl",
+        "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "LeaseLost", "LimitInfo",
+        "OverrideInfo", "PayloadError", "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze",
+        "StaleMessage", "Task", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 

@@ -50,6 +50,12 @@ def test_a_declaration_becomes_a_policy_in_microseconds() -> None:
     assert not retry.covers(ValueError())
 
 
+def test_losses_are_a_number_of_their_own() -> None:
+    assert Retry().policy.losses == RetryPolicy().losses == 5
+    assert Retry(attempts=1, losses=0).policy == RetryPolicy(1, SECOND, 2.0, 3600 * SECOND, 0.1, 0)
+    assert "losses=0" in repr(Retry(losses=0))
+
+
 def test_the_default_retries_nothing_but_lost_attempts() -> None:
     assert not LOST_ONLY.covers(Exception())
     assert LOST_ONLY.policy.attempts == 3
@@ -62,6 +68,11 @@ def test_the_default_retries_nothing_but_lost_attempts() -> None:
         {"attempts": -1},
         {"attempts": 1.5},
         {"attempts": True},
+        {"losses": -1},
+        {"losses": 2**31},
+        {"losses": 0.5},
+        {"losses": False},
+        {"losses": None},
         {"delay": -1},
         {"delay": "1"},
         {"delay": float("nan")},

@@ -127,7 +127,7 @@ def job(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> 
 
     --json prints one object: id, task, queue, state, args, tenant, priority,
     due, enqueued_at, started_at, ended_at, limits, waiting_on, worker, attempt,
-    tries, retry, unique, metadata, cancel_requested, error, result, progress
+    tries, suspicion, lost, retry, unique, metadata, cancel_requested, error, result, progress
     and attempts (number, outcome, started_at, ended_at, worker, error).
     """
     from headgate.cli.shapes import job_shape
@@ -193,6 +193,7 @@ def _fields(job: JobInfo) -> list[tuple[str, str]]:
         ("ended", _instant(job.ended_at)),
         ("worker", job.worker or ""),
         ("attempts", f"{job.attempt} so far; {job.tries} of {job.retry.attempts} counted"),
+        ("lost", f"{job.lost} of {job.retry.losses}, suspicion {job.suspicion}" if job.suspicion else ""),
         ("metadata", as_json(job.metadata)),
         ("progress", as_json(job.progress)),
         ("result", as_json(job.result)),

@@ -9,9 +9,17 @@ import typer
 from headgate.cli.exits import FAILED
 from headgate.cli.options import AppName, Json, Url
 from headgate.cli.store import store
+from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from headgate.app import App
+    from headgate.auditing import AuditReport
     from headgate.info import LimitInfo, OverrideInfo
+
+SIZE = 100
+"""How many limits and keys people see of a store that may have a million."""
 
 
 def queues(json: Json = False, url: Url = None, app: AppName = None) -> None:
@@ -44,6 +52,18 @@ def queues(json: Json = False, url: Url = None, app: AppName = None) -> None:
 
 def limits(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this limit and its keys.")] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            "--size", "-n", min=1, help="Show at most so many.", show_default=f"{SIZE}; all with --json"
+        ),
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="KEY", help="Go on after this key of the last page.")
+    ] = None,
+    after_tenant: Annotated[
+        str | None, typer.Option("--after-tenant", metavar="TENANT", help="The tenant of that key.")
+    ] = None,
     json: Json = False,
     url: Url = None,
     app: AppName = None,
@@ -52,6 +72,7 @@ def limits(
 
     headgate limits
     headgate limits customer
+    headgate limits customer --after customer=42
 
     --json prints one limit or key a line: name, key, tenant, kind, max,
     declared, override (max, by, at, why, until), held, waiting, per, burst,
@@ -60,12 +81,13 @@ def limits(
     from headgate.cli.show import json_line, say, table
 
     with store(url, app) as opened:
-        found = opened.limits_sync(name)
+        wanted = size or (None if json else SIZE)
+        page, more = _page(opened, name, wanted, _place(after, after_tenant))
     if json:
-        for limit in found:
+        for limit in page:
             json_line(limit)
-    elif not found:
-        say("No limits are declared." if name is None else f"No limit is named {name!r}.")
+    elif not page:
+        say(_none(name, after))
     else:
         columns = ("limit", "tenant", "kind", "max", "held", "waiting", "override")
         rows = (
@@ -78,11 +100,47 @@ def limits(
                 limit.waiting,
                 "" if limit.override is None else _override(limit.override, limit.declared),
             )
-            for limit in found
+            for limit in page
         )
         table(columns, rows, right=("max", "held", "waiting"))
-    if name is not None and not found:
+        if more:
+            say(f"{len(page):,} shown; the next page: {_next(page[-1])}")
+    if name is not None and after is None and not page:
         raise typer.Exit(FAILED)
+
+
+def _page(
+    app: App, name: str | None, size: int | None, after: tuple[str, str, str] | None
+) -> tuple[list[LimitInfo], bool]:
+    """The records to show, and whether there are more behind them."""
+    if size is None:
+        return app.limits_sync(name, after=after), False
+    found = app.limits_sync(name, size=size + 1, after=after)
+    return found[:size], len(found) > size
+
+
+def _place(key: str | None, tenant: str | None) -> tuple[str, str, str] | None:
+    from headgate.keys import parse
+
+    if key is None:
+        if tenant is not None:
+            raise ConfigError("--after-tenant belongs to --after KEY, which is missing")
+        return None
+    return parse(key)[0], key, tenant or ""
+
+
+def _next(last: LimitInfo) -> str:
+    """The options that continue, ready to be pasted into a shell."""
+    from shlex import quote
+
+    tenant = f" --after-tenant {quote(last.tenant)}" if last.tenant else ""
+    return f"--after {quote(last.key)}{tenant}"
+
+
+def _none(name: str | None, after: str | None) -> str:
+    if after is not None:
+        return "No more."
+    return "No limits are declared." if name is None else f"No limit is named {name!r}."
 
 
 def _max(limit: LimitInfo) -> str:
@@ -135,23 +193,49 @@ def workers(json: Json = False, url: Url = None, app: AppName = None) -> None:
         table(columns, rows, right=("tasks", "running"))
 
 
-def audit(json: Json = False, url: Url = None, app: AppName = None) -> None:
+def audit(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Look at every key again first, and mend what cannot be.")
+    ] = False,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+) -> None:
     """Check that everything the store keeps about admission fits together. Exits with 1 if it does not.
 
     headgate audit
+    headgate audit --repair
 
-    --json prints one object: ok, problems.
+    Workers repair by themselves, a slice a second; --repair does it at once
+    and for the whole store, while everything runs. What it mends is the trace
+    of a defect: please report it. Exits with 1 if problems are left.
+
+    --json prints one object: ok, problems, repaired.
     """
-    from headgate.cli.show import json_line, say
+    from headgate.cli.show import json_line, progress
 
-    with store(url, app) as opened:
-        report = opened.audit_sync()
+    with store(url, app) as opened, progress("repair" if repair else "audit", None) as bar:
+        report = opened.audit_sync(repair=repair, progress=lambda slices: bar.advance())
     if json:
-        json_line({"ok": report.ok, "problems": report.problems})
-    elif report.ok:
-        say("No problems: every slot has its running attempt, and no waiting job is forgotten.")
+        json_line({"ok": report.ok, "problems": report.problems, "repaired": report.repaired})
     else:
-        count = len(report.problems)
-        say(f"{count} problem{'' if count == 1 else 's'}:\n{report}")
+        _say_report(report, repair)
     if not report.ok:
         raise typer.Exit(FAILED)
+
+
+def _say_report(report: AuditReport, repair: bool) -> None:
+    from headgate.cli.show import say
+
+    if report.repaired:
+        say(f"{_count(report.repaired, 'thing')} mended:\n" + "\n".join(report.repaired))
+    elif repair:
+        say("Nothing had to be mended.")
+    if report.ok:
+        say("No problems: every slot has its running attempt, and no waiting job is forgotten.")
+    else:
+        say(f"{_count(report.problems, 'problem')}{' left' if repair else ''}:\n{report}")
+
+
+def _count(things: Sized, word: str) -> str:
+    return f"1 {word}" if len(things) == 1 else f"{len(things):,} {word}s"

@@ -40,13 +40,18 @@ Queue = Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Job
 TaskName = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Jobs of this task.")]
 LimitKey = Annotated[
     str | None,
-    typer.Option("--limit", metavar="KEY", help="Jobs that wait on this key, as in customer=42."),
+    typer.Option(
+        "--limit",
+        metavar="KEY",
+        help="Jobs that wait on a key (customer=42), or on any of a limit (customer).",
+    ),
 ]
 
 
 def chosen(
     state: list[str] | None, queue: str | None, task: str | None, tenant: str | None, limit: str | None
 ) -> dict[str, Any]:
-    """The filter that was given, as `app.jobs()` takes it."""
-    given = {"state": state, "queue": queue, "task": task, "tenant": tenant, "limit": limit}
-    return {name: value for name, value in given.items() if value}
+    """The filter that was given, as `app.jobs()` takes it. An empty text was given, too: an unset variable of a shell
+    must not widen a filter."""
+    given = {"state": state or None, "queue": queue, "task": task, "tenant": tenant, "limit": limit}
+    return {name: value for name, value in given.items() if value is not None}

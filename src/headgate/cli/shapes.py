@@ -20,5 +20,6 @@ def job_shape(job: JobInfo) -> dict[str, Any]:
         "backoff": retry.backoff,
         "max_delay": retry.max_delay / 1e6,
         "jitter": retry.jitter,
+        "losses": retry.losses,
     }
     return shape

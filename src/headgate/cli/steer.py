@@ -165,13 +165,11 @@ def _typed(ids: list[str]) -> list[str]:
 
 def _matching(app: App, verb: Verb, filter: dict[str, Any]) -> list[str]:
     """The ids of the jobs that match and whose state allows it."""
-    from headgate.operate import FITTING
+    from headgate.filtering import engine_filter
+    from headgate.operate import fitting_states
 
-    states = [state for state in filter.get("state", FITTING[verb]) if state in FITTING[verb]]
-    if not states:
-        getattr(app, f"{verb}_sync")(**filter)  # refuses, and says why
     found, after = list[str](), None
-    wanted: dict[str, Any] = {**filter, "state": states}
+    wanted: dict[str, Any] = {**filter, "state": fitting_states(verb, engine_filter(filter).states)}
     while page := app.jobs_sync(**wanted, size=BATCH, after=after):
         found += [job.id for job in page]
         after = page[-1].id

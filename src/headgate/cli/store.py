@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def store(url: str | None, target: str | None = None, app_dir: str = ".") -> Generator[App]:
     """A store that exists: commands that look and steer never create one."""
     app = find_app(url, target, app_dir)
-    _must_exist(app.url)
+    _must_exist(app)
     with app:
         yield app
 
@@ -38,32 +38,29 @@ def find_app(url: str | None, target: str | None, app_dir: str = ".") -> App:
     return app
 
 
-def _must_exist(url: str) -> None:
-    parts = urlsplit(url)
+def _must_exist(app: App) -> None:
+    parts = urlsplit(app.url)
     if parts.scheme == "memory":
-        raise ConfigError(f"{url} lives inside one process; there is nothing to see of it from another")
+        raise ConfigError(f"{app.url} lives inside one process; there is nothing to see of it from another")
     if parts.scheme == "sqlite":
         from headgate.engine.open import sqlite_path
 
-        path = os.path.abspath(sqlite_path(parts, url))
+        path = os.path.abspath(sqlite_path(parts, app.url))
         if not os.path.isfile(path) or os.path.getsize(path) == 0:
             raise _missing(path)
-    if parts.scheme.startswith("postgres"):
+    if asyncio.run(_version(app)) == 0:
         from headgate.engine.open import shown_url
 
-        if asyncio.run(_version(url)) == 0:
-            raise _missing(shown_url(url))
+        raise _missing(shown_url(app.url))
 
 
-async def _version(url: str) -> int | None:
-    from headgate.engine.contract import Settings, Versioned
-    from headgate.engine.open import make_engine
+async def _version(app: App) -> int | None:
+    """The version of the store, asked without founding one; None where an engine cannot tell."""
+    from headgate.engine.contract import Versioned
 
-    engine = make_engine(url, Settings())
-    if not isinstance(engine, Versioned):
-        return None
+    engine = app.make_engine()
     try:
-        return await engine.version()
+        return await engine.version() if isinstance(engine, Versioned) else None
     finally:
         await engine.close()
 

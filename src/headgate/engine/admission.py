@@ -330,7 +330,8 @@ class Admission(Generic[J]):
     def has_room_for(self, head: J, key: str, queue: str) -> bool:
         """Whether the first waiter of a queue could be offered this key now: between steps a lost wake-up (rule 20),
         unless it is a rate whose timer is about to ring."""
-        return self.free(key) - self.ledger.offered(key, queue) >= head.units
+        offered = self.ledger.offered(key, queue)
+        return offered < OFFER_MOST and self.free(key) - offered >= head.units
 
     def _arm(self, key: str, queues: Iterable[str]) -> None:
         self.ledger.arm(key, self.timer_of(key, queues))

@@ -185,12 +185,12 @@ class Moves(ABC):
             self.book.check_kind(limit)
             if self.book.limits.get(limit.name) != limit:
                 self.put_limit(limit)
-                self._rules_changed(limit.name)
+                self._rules_changed((limit.name, None, None))
 
     def set_override(self, scope: Scope, override: Override | None) -> None:
         """An operator's word comes into force, or is taken back."""
         self.put_override(scope, override)
-        self._rules_changed(scope[0])
+        self._rules_changed(scope)
 
     def compute(self, key: str, number: int) -> None:
         """A floating limit's number for one key."""
@@ -198,15 +198,15 @@ class Moves(ABC):
         self.book.changed()
         self.admission.touch(key)
 
-    def _rules_changed(self, name: str) -> None:
-        """A limit's numbers changed: look at all keys of it that are waited for. A cap counts what runs already."""
+    def _rules_changed(self, scope: Scope) -> None:
+        """A limit's numbers changed: look at the keys in scope that are waited for. A cap counts what runs already."""
         self.book.changed()
+        name = scope[0]
         kind, _, what = name.partition(":")
         if kind in ("task", "queue") and self.book.is_cap(Key(name)):
             self.adopt(Key(name).ident, **{kind: what})
-        for key in self.keys_waiting():
-            if Key.of(key).name == name:
-                self.admission.touch(key)
+        for key in self.keys_waiting(scope):
+            self.admission.touch(key)
 
     # ── a job is taken over ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -290,8 +290,8 @@ class Moves(ABC):
         """Record the running jobs of a task or queue as holders of its cap, where they are not yet."""
 
     @abstractmethod
-    def keys_waiting(self) -> Iterable[str]:
-        """All keys that have waiters."""
+    def keys_waiting(self, scope: Scope) -> Iterable[str]:
+        """The keys in a scope that have waiters: those to be looked at in this step, if there are too many for one."""
 
     @abstractmethod
     def put_limit(self, limit: Limit) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from headgate.clock import SECOND
 from headgate.engine.admission import Cap, Rule
 from headgate.engine.contract import Limit, Override
 from headgate.errors import ConfigError
@@ -17,6 +18,10 @@ from headgate.rates import Pace
 
 Scope = tuple[str, str | None, str | None]
 """What an override speaks for: name, value, tenant."""
+Computed = tuple[int, int]
+"""The number that was computed for a key of a floating limit, and when."""
+KEEP_COMPUTED = 3600 * SECOND
+"""How long the number of an idle key is kept: a sweep forgets it after that, and the declared number applies again."""
 
 
 class Resolved(dict[str, Rule]):
@@ -39,7 +44,7 @@ class RuleBook:
     def __init__(self) -> None:
         self.limits: dict[str, Limit] = {}
         self.overrides: dict[Scope, Override] = {}
-        self.computed: dict[str, tuple[int, int]] = {}
+        self.computed: dict[str, Computed] = {}
         self.version: int | None = None
         self._rules = Resolved(self._resolve)
         self.rule: Callable[[str], Rule] = self._rules.__getitem__
@@ -69,8 +74,12 @@ class RuleBook:
         limit = self.limits.get(key.name)
         if limit is None or (limit.kind == "rate") != key.rate:
             return None
-        computed = self.computed.get(key.ident) if limit.kind == "floating" else None
+        computed = self.computed_for(key.ident) if limit.kind == "floating" else None
         return computed[0] if computed else limit.max
+
+    def computed_for(self, ident: str) -> Computed | None:
+        """What was computed for a key, also where the limit is not floating any more."""
+        return self.computed.get(ident)
 
     def override(self, key: Key) -> Override | None:
         """The most specific override that speaks for a key."""
@@ -136,6 +145,12 @@ def canonical_order(use: Use) -> tuple[bool, str, str]:
     """The sort key of rule 6."""
     key = Key.of(use.key)
     return key.rate, key.text, key.tenant
+
+
+def in_scope(key: Key, scope: Scope) -> bool:
+    """Whether a change of this scope can change the number of a key."""
+    name, value, tenant = scope
+    return key.name == name and value in (None, key.value) and tenant in (None, key.tenant)
 
 
 def may_be_overridden(book: RuleBook, name: str) -> bool:

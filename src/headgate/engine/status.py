@@ -29,10 +29,15 @@ def key_status(book: RuleBook, key: Key, held: int, waiting: int) -> LimitStatus
 
 
 def all_status(
-    book: RuleBook, held: Mapping[str, int], waiting: Mapping[str, int], name: str | None
+    book: RuleBook,
+    held: Mapping[str, int],
+    waiting: Mapping[str, int],
+    name: str | None,
+    computed: Iterable[str] = (),
 ) -> list[LimitStatus]:
-    """Each limit with the sums over its keys, then its keys that are held, waited for, overridden or computed."""
-    keys = {Key.of(ident) for ident in (*held, *waiting, *book.computed)} | set(_overridden(book))
+    """Each limit with the sums over its keys, then its keys that are held, waited for, overridden or computed: in the
+    book, or as given."""
+    keys = {Key.of(ident) for ident in (*held, *waiting, *book.computed, *computed)} | set(overridden(book))
     names = {key.name for key in keys} | set(book.limits) | {scope[0] for scope in book.overrides}
     rows: list[LimitStatus] = []
     for each in sorted(names if name is None else names & {name}):
@@ -53,7 +58,8 @@ def _total(keys: Iterable[Key], counts: Mapping[str, int]) -> int:
     return sum(counts.get(key.ident, 0) for key in keys)
 
 
-def _overridden(book: RuleBook) -> Iterable[Key]:
+def overridden(book: RuleBook) -> Iterable[Key]:
+    """The keys that operators have spoken for, whether they are in use or not."""
     for name, value, tenant in book.overrides:
         limit = book.limits.get(name)
         if value is not None or tenant is not None:

@@ -10,9 +10,10 @@ from headgate.engine.contract import Limit, Lost, Override, Settings
 from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import Store
 from headgate.engine.moves import Moves
-from headgate.engine.rulebook import Scope
+from headgate.engine.rulebook import Scope, in_scope
 from headgate.engine.stored import Stored
 from headgate.job import NewJob
+from headgate.keys import Key
 
 
 class Step(Moves):
@@ -54,8 +55,8 @@ class Step(Moves):
             if (task in (None, job.task) and queue in (None, job.queue)) and not self.ledger.holds(key, job):
                 self.ledger.take(key, job, reserved=False)
 
-    def keys_waiting(self) -> Iterable[str]:
-        return list(self.store.waiting)
+    def keys_waiting(self, scope: Scope) -> Iterable[str]:
+        return [key for key in self.store.waiting if in_scope(Key.of(key), scope)]
 
     def put_limit(self, limit: Limit) -> None:
         self._put(self.book.limits, limit.name, limit)
@@ -65,6 +66,11 @@ class Step(Moves):
 
     def put_computed(self, key: str, number: int) -> None:
         self._put(self.book.computed, key, (number, self.now))
+
+    def forget_computed(self, key: str) -> None:
+        """The number of an idle key."""
+        self._put(self.book.computed, key, None)
+        self.book.changed()
 
     def _put(self, table: dict[Any, Any], name: Any, value: Any) -> None:
         self.store.put(table, name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headgate.engine.contract import LostJob, Swept
 from headgate.engine.memory import reading
 from headgate.engine.memory.step import Step
+from headgate.engine.rulebook import KEEP_COMPUTED
 
 SWEEP_MOST = 1000
 
@@ -17,6 +18,7 @@ def sweep(step: Step) -> Swept:
     _overrides(step)
     expired = _retention(step)
     _forget_meters(step)
+    _forget_computed(step)
     offered = step.admission.offer()
     return Swept(
         due,
@@ -40,7 +42,7 @@ def _arrivals(step: Step) -> int:
 def _lost(step: Step) -> tuple[int, list[LostJob]]:
     """Whole workers, since blame compares what one ran; the bound is checked between them."""
     attempts, failed = 0, list[LostJob]()
-    for name, entry in list(step.store.workers.items()):
+    for name, entry in sorted(step.store.workers.items()):
         if entry.lease_until <= step.now and attempts < SWEEP_MOST:
             lost = step.lose_worker(name)
             attempts += lost.attempts
@@ -80,3 +82,11 @@ def _forget_meters(step: Step) -> None:
     for key in list(step.store.meters):
         if reading.is_idle_rate(step.ledger, key, step.now):
             step.store.put(step.store.meters, key, None)
+
+
+def _forget_computed(step: Step) -> None:
+    """Numbers of idle keys: else every key that ever was would be remembered."""
+    for key, (_, at) in list(step.book.computed.items()):
+        idle = key not in step.store.holders and key not in step.store.waiting
+        if idle and at <= step.now - KEEP_COMPUTED:
+            step.forget_computed(key)

@@ -2,71 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
-from headgate.engine.sqlite.rows import Candidate
+import msgspec
+
+from headgate.engine.blame import GRAVE, Room, gravity, level
+from headgate.engine.sqlite.rows import GARBLED, Candidate
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.turn import Turn
+from headgate.retry import RetryPolicy
 
 _order: Callable[[Candidate], tuple[int, int, int]] = attrgetter("order")
+
+
+GRAVITIES = range(GRAVE, 0, -1)
+"""Of suspects, in the order in which they are tried."""
+
+
+class Suspect(msgspec.Struct, frozen=True):
+    """A running suspect as blame sees it."""
+
+    suspicion: int
+    lost: int
+    lost_after: int
+    started_at: int
+    retry: RetryPolicy = RetryPolicy()
 
 
 class ReadyJobs:
     """The ready jobs of some queues in the order of a claim: queue after queue as given, or all queues as one."""
 
-    def __init__(self, step: Step, queues: Sequence[str] | None, turn: Turn) -> None:
+    def __init__(self, step: Step, queues: Sequence[str] | None, turn: Turn, *, suspects: bool) -> None:
         self.step = step
         self.turn = turn
         self.queues = queues
+        self.suspects = suspects
+        self._garbled: list[int] = []
 
     def __call__(self, most: int) -> Sequence[Candidate]:
-        self.step.ledger.write_decided()
-        found = self._all(most) if self.queues is None else self._in_order(self.queues, most)
-        self.step.ledger.count_held({use.key for job in found for use in job.uses})
+        while True:
+            found = self._look(most)
+            if not self._garbled:
+                self.step.ledger.count_held({use.key for job in found for use in job.uses})
+                return found
+            for seq in self._garbled:
+                self.step.end_garbled(seq)
+            self._garbled.clear()
+
+    def are_there(self) -> bool:
+        """Whether a claim would find anything. Changes nothing."""
+        return bool(self._look(1) or self._garbled)
+
+    def _look(self, most: int) -> list[Candidate]:
+        ledger = self.step.ledger
+        if ledger.suspected:
+            ledger.flush()
+        else:
+            ledger.write_decided()
+        suspects = self._suspects(most) if self.suspects and self._any_suspects() else []
+        found = [job for job in suspects if job.suspicion >= GRAVE][:most]
+        light = sorted((job for job in suspects if job.suspicion < GRAVE), key=_order) if suspects else []
+        aside = self._aside(0)
+        if self.queues is None:
+            return found + self._first(self._all(aside, light), aside, light, most - len(found))
+        for name in self._in_order(self.queues):
+            if len(found) < most:
+                found += self._first([name], aside, light, most - len(found))
         return found
 
-    def _all(self, most: int) -> list[Candidate]:
-        aside = self._aside()
+    def _in_order(self, queues: Sequence[str]) -> list[str]:
+        return [name for name in dict.fromkeys(queues) if name not in self.turn.paused]
+
+    def _all(self, aside: Sequence[tuple[str, str]], suspects: Sequence[Candidate]) -> list[str]:
         offered = {queue for queue, _ in self.step.ledger.offered_now()}
-        names = {*self._filled(), *offered, *(queue for queue, _ in aside)}
-        return self._first(sorted(names - self.turn.paused), aside, most)
+        names = {*self._filled(), *offered, *(queue for queue, _ in aside), *(job.queue for job in suspects)}
+        return sorted(names - self.turn.paused)
 
     def _filled(self) -> frozenset[str]:
         """The queues that may have ready jobs in the file: had some when the turn began, or got some since."""
         return self.turn.ready | self.step.ledger.filled
 
-    def _in_order(self, queues: Sequence[str], most: int) -> list[Candidate]:
-        found: list[Candidate] = []
-        aside = self._aside()
-        for name in dict.fromkeys(queues):
-            if name not in self.turn.paused and len(found) < most:
-                found += self._first([name], aside, most - len(found))
-        return found
-
-    def _first(self, queues: Sequence[str], aside: Sequence[tuple[str, str]], most: int) -> list[Candidate]:
+    def _first(
+        self,
+        queues: Sequence[str],
+        aside: Sequence[tuple[str, str]],
+        suspects: Sequence[Candidate],
+        most: int,
+    ) -> list[Candidate]:
         """The first of what is written as ready, what others set aside, and what this step has offered itself."""
         filled = self._filled()
-        lines = [self._read("claimable", queue, most) for queue in queues if queue in filled]
+        lines = [self._read("claimable", queue, most, 0) for queue in queues if queue in filled]
         lines += [
-            self._read("claimable_aside", queue, task, most) for queue, task in aside if queue in queues
+            self._read("claimable_aside", queue, task, most, 0) for queue, task in aside if queue in queues
         ]
         lines += [
             sorted(offers, key=_order) for queue, offers in self.step.ledger.offered_now() if queue in queues
         ]
-        lines = [line for line in lines if line]
-        return lines[0][:most] if len(lines) == 1 else list(islice(merge(*lines, key=_order), most))
+        if suspects:
+            lines.append([job for job in suspects if job.queue in queues])
+        return _merged(lines, most)
 
     def _read(self, statement: str, *bindings: object) -> list[Candidate]:
-        return [self.step.ledger.claimable(row) for row in self.step.execute(sql(statement), bindings)]
+        found: list[Candidate] = []
+        for row in self.step.execute(sql(statement), bindings).fetchall():
+            try:
+                found.append(self.step.ledger.claimable(row))
+            except GARBLED:
+                self._garbled.append(row[0])
+        return found
 
-    def _aside(self) -> list[tuple[str, str]]:
+    def _aside(self, grave: int) -> list[tuple[str, str]]:
         """Jobs that others set aside and this worker knows; rarely any."""
         if not self.turn.aside:
             return []
         return [
-            (queue, task) for queue, task in self.step.execute(sql("aside_tasks")) if task in self.turn.known
+            (queue, task)
+            for queue, task in self.step.execute(sql("aside_tasks"), (grave,)).fetchall()
+            if task in self.turn.known
         ]
+
+    # ── suspects (rule 15) ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _any_suspects(self) -> bool:
+        return self.turn.suspects or self.turn.aside or self.step.ledger.suspected
+
+    def _suspects(self, most: int) -> list[Candidate]:
+        """The gravest suspects, as far as the worker has room for them. What it does not know will be set aside."""
+        found: list[Candidate] = []
+        aside = {grave: self._aside(grave) for grave in GRAVITIES}
+        for queues in self._groups(pair for pairs in aside.values() for pair in pairs):
+            line: list[Candidate] = []
+            for grave in GRAVITIES:
+                line += self._suspects_of(queues, aside[grave], most, grave)
+            found += line[:most]
+        found.sort(key=lambda job: -gravity(job.suspicion))
+        if not found:
+            return found
+        fit = set(self._room().first(job for job in found if job.task in self.turn.known))
+        return [job for job in found if job in fit or job.task not in self.turn.known]
+
+    def _suspects_of(
+        self, queues: Collection[str], aside: Sequence[tuple[str, str]], most: int, grave: int
+    ) -> list[Candidate]:
+        lines = [self._read("claimable", queue, most, grave) for queue in queues]
+        lines += [
+            self._read("claimable_aside", queue, task, most, grave)
+            for queue, task in aside
+            if queue in queues
+        ]
+        return _merged(lines, most)
+
+    def _groups(self, aside: Iterable[tuple[str, str]]) -> list[Collection[str]]:
+        """Queues that are read as one line, in the order in which they are read."""
+        if self.queues is not None:
+            return [[name] for name in self._in_order(self.queues)]
+        queues = [self.step.execute(sql("suspect_queues"), (grave,)).fetchall() for grave in GRAVITIES]
+        names = {queue for rows in queues for (queue,) in rows}
+        return [sorted({*names, *(queue for queue, _ in aside)} - self.turn.paused)]
+
+    def _room(self) -> Room:
+        running = self.step.execute(sql("running_suspects"), (self.turn.worker,)).fetchall()
+        levels = [level(Suspect(*row), self.step.now) for row in running]
+        return Room(self.turn.concurrency, levels)
+
+
+def _merged(lines: Iterable[list[Candidate]], most: int) -> list[Candidate]:
+    some = [line for line in lines if line]
+    return some[0][:most] if len(some) == 1 else list(islice(merge(*some, key=_order), most))

@@ -20,11 +20,16 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    Known,
     Limit,
+    LimitPlace,
     LimitStatus,
+    Lost,
     Override,
     QueueStatus,
+    Rechecked,
     Report,
+    Resumed,
     Settings,
     Snapshot,
     Swept,
@@ -33,18 +38,20 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
+from headgate.engine.refused import lapsed
 from headgate.engine.rulebook import may_be_overridden
-from headgate.engine.sqlite import reading
+from headgate.engine.sqlite import listing, reading
 from headgate.engine.sqlite.claiming import ReadyJobs
 from headgate.engine.sqlite.connection import Synchronous, connect, translated
 from headgate.engine.sqlite.file import File, Work
 from headgate.engine.sqlite.migrate import migrate
-from headgate.engine.sqlite.rows import to_json
+from headgate.engine.sqlite.rechecking import healthy, recheck
+from headgate.engine.sqlite.rows import Unreadable, to_json
 from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.statements import sql
-from headgate.engine.sqlite.step import Claims, Step
+from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.sweeping import nothing_due, sweep
-from headgate.engine.sqlite.turn import Opening, end_turn, lapsed
+from headgate.engine.sqlite.turn import Opening, Own, end_turn
 from headgate.engine.stored import Stored
 from headgate.errors import ConfigError, LeaseLost
 from headgate.forks import renew_after_fork
@@ -75,7 +82,7 @@ class SqliteEngine(Engine):
         self._synchronous: Synchronous = "FULL" if synchronous.upper() == "FULL" else "NORMAL"
         self.cheap_steps = self._synchronous == "NORMAL"
         self._file: File | None = None
-        self._claims: dict[str, Claims] = {}
+        self._own: dict[str, Own] = {}
         self.renew()
         renew_after_fork(self)
 
@@ -139,7 +146,10 @@ class SqliteEngine(Engine):
             return step.enqueue(jobs)
 
         brief = self.cheap_steps and len(jobs) <= BRIEF and not limits
-        return await self._opened().write(work, now, brief=brief)
+        done = await self._opened().write(work, now, brief=brief)
+        if limits:
+            await self._act_on_changes(now)
+        return done
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
@@ -148,7 +158,9 @@ class SqliteEngine(Engine):
             step.declare(limits)
             return [step.take_over(record) for record in records]
 
-        return await self._write(work, now)
+        done = await self._write(work, now)
+        await self._act_on_changes(now)
+        return done
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
@@ -174,29 +186,28 @@ class SqliteEngine(Engine):
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         def work(step: Step) -> int:
-            for (seq,) in step.execute(sql("running_of"), (worker.id, -1)).fetchall():
-                step.lose(step.job_by_seq(seq))
+            step.lose_worker(worker.id)
             tasks, queues = (
                 to_json(sorted(worker.tasks)),
                 None if worker.queues is None else to_json(worker.queues),
             )
-            self._forget_claims(step)
+            self._forget_own(step)
             row = (worker.id, tasks, queues, worker.lease, worker.host, worker.pid, worker.concurrency)
             step.execute(sql("register"), (*row, step.now, step.now + worker.lease))
             return step.now
 
         return await self._write(work, now)
 
-    def _forget_claims(self, step: Step) -> None:
-        """Forget what workers claimed whose lease is over, the one that is about to begin among them."""
+    def _forget_own(self, step: Step) -> None:
+        """Forget workers whose lease is over, the one that is about to begin among them."""
         live = {id for (id, *_) in step.execute(sql("workers"))}
-        self._claims = {id: claims for id, claims in self._claims.items() if id in live}
+        self._own = {id: own for id, own in self._own.items() if id in live}
 
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
         def work(step: Step) -> Beat:
             step.execute(sql("beat"), (worker, step.now))
             if not step.connection.changes():
-                self._claims.pop(worker, None)
+                self._own.pop(worker, None)
                 raise lapsed(worker)
             return Beat(_cancelling(step, worker), step.now)
 
@@ -204,11 +215,11 @@ class SqliteEngine(Engine):
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
         def work(step: Step) -> None:
-            for (seq,) in step.execute(sql("running_of"), (worker, -1)).fetchall():
-                step.release(step.job_by_seq(seq))
+            for job in step.jobs_by_seq(step.execute(sql("running_of"), (worker,)).fetchall()):
+                step.release(job)
             step.execute(sql("forget_worker"), (worker,))
 
-        self._claims.pop(worker, None)
+        self._own.pop(worker, None)
         await self._write(work, now)
 
     async def exchange(
@@ -218,32 +229,81 @@ class SqliteEngine(Engine):
         want: int,
         queues: Sequence[str] | None = None,
         *,
+        number: int | None = None,
+        suspects: bool = True,
         now: int | None = None,
     ) -> Exchanged:
-        opening = Opening(worker)
+        own = self._own.setdefault(worker, Own())
+        opening = Opening(worker, number, own)
 
         def work(step: Step) -> Exchanged:
             turn = opening.turn(step.now)
-            claims = self._claims.setdefault(worker, {})
-            refused = step.report(worker, reports, claims)
+            opening.write(step)
+            refused = step.report(worker, reports, own.claims)
             step.admission.offer()
             step.ledger.claimer = worker
-            more = want > 0 and step.admission.claim_many(want, turn.known, ReadyJobs(step, queues, turn))
+            ready = ReadyJobs(step, queues, turn, suspects=suspects)
+            more = want > 0 and step.admission.claim_many(want, turn.known, ready)
             step.finish()
-            claims.update(step.ledger.claimed)
+            own.claims.update(step.ledger.claimed)
             return _exchanged(step, worker, refused, more)
 
         def glance(step: Step) -> Exchanged | None:
             turn = opening.turn(step.now)
-            if want > 0 and ReadyJobs(step, queues, turn)(1):
+            if want > 0 and ReadyJobs(step, queues, turn, suspects=suspects).are_there():
                 return None
+            opening.remember()
             return _exchanged(step, worker, [], False)
 
+        return await self._in_turn(opening, work, now, None if reports else glance)
+
+    async def _in_turn(
+        self, opening: Opening, work: Work[T], now: int | None, glance: Work[T | None] | None = None
+    ) -> T:
+        """A message of a worker, which is refused whole where its lease is over."""
         try:
-            return await self._opened().write(work, now, None if reports else glance, opening)
+            return await self._opened().write(work, now, glance, opening)
         except LeaseLost:
-            self._claims.pop(worker, None)
+            self._own.pop(opening.worker, None)
             raise
+
+    async def resume_worker(
+        self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
+    ) -> Resumed:
+        own = self._own.setdefault(worker, Own())
+        opening = Opening(worker, number, own)
+        named = set(known)
+
+        def work(step: Step) -> Resumed:
+            opening.turn(step.now)
+            opening.write(step)
+            pairs = step.execute(sql("running_pairs"), (worker,)).fetchall()
+            unknown = step.jobs_by_seq([row for row in pairs if row[1:] not in named])
+            taken_back = step.take_back(unknown, ())
+            step.finish()
+            own.claims.clear()
+            alive = {row[1:] for row in pairs} & named
+            return Resumed(
+                tuple(pair for pair in known if pair in alive),
+                taken_back,
+                _cancelling(step, worker),
+                step.now,
+            )
+
+        return await self._in_turn(opening, work, now)
+
+    async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
+        def work(step: Step) -> Lost:
+            known = {id for (id, *_) in step.execute(sql("workers")).fetchall()}
+            lost = [step.lose_worker(worker) for worker in dict.fromkeys(workers) if worker in known]
+            return Lost(sum(one.attempts for one in lost), tuple(job for one in lost for job in one.failed))
+
+        return await self._write(work, now)
+
+    async def recheck(
+        self, after: str | None = None, *, most: int = 100, now: int | None = None
+    ) -> Rechecked:
+        return await self._write(lambda step: recheck(step, after, most), now, healthy(after, most))
 
     async def sweep(self, *, now: int | None = None) -> Swept:
         return await self._write(sweep, now, nothing_due)
@@ -267,7 +327,7 @@ class SqliteEngine(Engine):
     ) -> list[Verdict]:
         def one(step: Step, id: str) -> Verdict:
             job = step.job(id)
-            if job is None or job.state not in allowed or (move is Step.restart and _has_rival(step, job)):
+            if job is None or job.state not in allowed or (move is Step.restart and _cannot(step, job)):
                 return Verdict(id, False, job and job.state)
             move(step, job)
             return Verdict(id, True, job.state)
@@ -291,6 +351,13 @@ class SqliteEngine(Engine):
             return all(step.book.limits.get(limit.name) == limit for limit in limits) or None
 
         await self._write(lambda step: step.declare(limits) or True, now, known)
+        await self._act_on_changes(now)
+
+    async def _act_on_changes(self, now: int | None) -> None:
+        """A change of a limit with very many keys acts in slices, so that other steps get their turn in between. Where
+        the caller dies meanwhile, sweeps go on with it."""
+        while await self._write(Step.settle_slice, now, _settled):
+            pass
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         def work(step: Step) -> None:
@@ -301,6 +368,7 @@ class SqliteEngine(Engine):
             step.set_override((override.name, override.value, override.tenant), override)
 
         await self._write(work, now)
+        await self._act_on_changes(now)
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
@@ -312,16 +380,35 @@ class SqliteEngine(Engine):
                 step.set_override(scope, None)
             return there
 
-        return await self._write(work, now)
+        there = await self._write(work, now)
+        await self._act_on_changes(now)
+        return there
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         await self._write(lambda step: step.compute(key, max), now)
 
-    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
-        return await self._read(lambda step: reading.keys_in_use(step, name), now)
+    async def keys_in_use(
+        self,
+        name: str,
+        *,
+        computed_before: int | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        now: int | None = None,
+    ) -> list[KeyInUse]:
+        return await self._read(
+            lambda step: reading.keys_in_use(step, name, computed_before, after, limit), now
+        )
 
-    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
-        return await self._read(lambda step: reading.limits(step, name), now)
+    async def limits(
+        self,
+        name: str | None = None,
+        *,
+        after: LimitPlace | None = None,
+        limit: int | None = None,
+        now: int | None = None,
+    ) -> list[LimitStatus]:
+        return await self._read(lambda step: listing.limits(step, name, after, limit), now)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -375,9 +462,15 @@ def _cancelling(step: Step, worker: str) -> tuple[str, ...]:
     return tuple(id for (id,) in step.execute(sql("cancelling"), (worker,)))
 
 
-def _has_rival(step: Step, job: Stored) -> bool:
-    """A restart must not make a second unfinished job of one unique key."""
+def _cannot(step: Step, job: Stored) -> bool:
+    """A restart must not make a second unfinished job of one unique key, nor one whose limits cannot be read."""
+    if isinstance(job, Unreadable):
+        return True
     return job.spec.unique is not None and step.rival(job.tenant, job.spec.unique) is not None
+
+
+def _settled(step: Step) -> bool | None:
+    return None if step.book.unsettled else False
 
 
 def _changed(step: Step, statement: str, *bindings: object) -> bool:

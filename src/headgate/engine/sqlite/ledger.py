@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from headgate.engine.admission import Rule, fewest_refusals
 from headgate.engine.contract import Attempt, Settings
-from headgate.engine.rulebook import RuleBook
 from headgate.engine.sqlite.connection import Connection, Values
-from headgate.engine.sqlite.rows import Candidate, Ended, inserted, read_uses, saved, to_json
+from headgate.engine.sqlite.rows import GARBLED, Candidate, Ended, inserted, own_uses, saved, to_json
+from headgate.engine.sqlite.rules import FileBook
 from headgate.engine.sqlite.statements import listed, sql
 from headgate.engine.stored import Stored
 from headgate.job import JobState
@@ -34,7 +34,7 @@ class Claim(NamedTuple):
 
     seq: int
     uses: Sequence[Use]
-    rules: int | None
+    terms: int | None
 
 
 class Counts(dict[str, int]):
@@ -50,9 +50,12 @@ class Counts(dict[str, int]):
 
 
 class SqliteLedger:
-    """One step's view of the file; `claimer` is the worker that claims in it."""
+    """One step's view of the file; `claimer` is the worker that claims in it, `suspected` says whether a suspect has
+    become ready. `mend` ends the job with this number, whose row cannot be read."""
 
-    def __init__(self, connection: Connection, book: RuleBook, settings: Settings, now: int) -> None:
+    mend: Callable[[int], object]
+
+    def __init__(self, connection: Connection, book: FileBook, settings: Settings, now: int) -> None:
         self.connection = connection
         self.execute = connection.execute
         self.executemany = connection.executemany
@@ -65,6 +68,7 @@ class SqliteLedger:
         self.claimed: dict[str, Claim] = {}
         self.readied: dict[str, str] = {}
         self.filled: set[str] = set()
+        self.suspected = False
         self._held = Counts(self.count_held)
         self.held: Callable[[str], int] = self._held.__getitem__
         self._offered: dict[tuple[str | None, str], int] = {}
@@ -91,11 +95,26 @@ class SqliteLedger:
 
     def claimable(self, row: Values) -> Candidate:
         """A ready job, from claimable.sql."""
-        return Candidate(row, self.book.uses(row[2], row[3], read_uses(row[15])), None, row[16])
+        return Candidate(row, self.book.uses(row[2], row[3], own_uses(row)), None, row[16])
 
     def _waiter(self, row: Values) -> Candidate:
         """A waiting job, from waiters.sql."""
-        return Candidate(row, self.book.uses(row[2], row[3], read_uses(row[15])), row[16], None)
+        return Candidate(row, self.book.uses(row[2], row[3], own_uses(row)), row[16], None)
+
+    def _waiters(self, read: Callable[[], Iterable[Values]]) -> list[Candidate]:
+        """The waiters that `read` finds. A job whose row cannot be read is ended, and the line is read again."""
+        while True:
+            found: list[Candidate] = []
+            garbled: list[int] = []
+            for row in read():
+                try:
+                    found.append(self._waiter(row))
+                except GARBLED:
+                    garbled.append(row[0])
+            if not garbled:
+                return found
+            for seq in garbled:
+                self.mend(seq)
 
     def count_held(self, keys: Iterable[str]) -> None:
         """Read the counts of keys that are about to be asked for, in one go."""
@@ -139,13 +158,22 @@ class SqliteLedger:
 
     def expect(self, keys: Collection[str]) -> None:
         self.flush()
+        bindings = (to_json(list(keys)),)
+        counts: dict[tuple[str, str], tuple[int, int]] = {}
+
+        def read() -> Iterable[Values]:
+            for offered, held, *row in self.execute(sql("waited_for"), bindings).fetchall():
+                counts[row[16], row[3]] = offered, held
+                yield tuple(row)
+
+        heads = self._waiters(read)
         self._queues = {key: [] for key in keys}
         self._heads.clear()
-        for row in self.execute(sql("waited_for"), (to_json(list(keys)),)):
-            head, offered, self._held[row[18]] = self._waiter(row[2:]), row[0], row[1]
-            place = row[18], head.queue
-            self._queues[row[18]].append(head.queue)
-            self._heads[place], self._offered[place] = head, offered
+        for head in heads:
+            key, place = head.row[16], (head.row[16], head.queue)
+            self._queues[key].append(head.queue)
+            self._heads[place] = head
+            self._offered[place], self._held[key] = counts[place]
 
     def queues_waiting(self, key: str) -> Sequence[str]:
         return self._queues[key]
@@ -155,7 +183,7 @@ class SqliteLedger:
             self.flush()
         elif most == 1 and (key, queue) in self._heads:
             return [self._heads[key, queue]]
-        return [self._waiter(row) for row in self.execute(sql("waiters"), (key, queue, most))]
+        return self._waiters(lambda: self.execute(sql("waiters"), (key, queue, most)).fetchall())
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,7 +202,7 @@ class SqliteLedger:
         else:
             self.execute(sql("forget_meter"), (key,))
             self.execute(sql("forget_starts"), (key, self.now - pace.period))
-            self.execute(sql("put_start"), (key, self.now, units))
+            self.execute(sql("put_start"), (key, self.now, units, self.now + pace.period))
 
     def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
         self.flush()
@@ -205,7 +233,7 @@ class SqliteLedger:
         self.take_offer_back(job)
         self._offers.pop(job.seq, None)
         self._starts.append(job.seq)
-        self.claimed[job.id] = Claim(job.seq, job.uses, self.book.version)
+        self.claimed[job.id] = Claim(job.seq, job.uses, self.book.terms)
         self._pending = True
         self.started.append(job.attempt(self.now))
         self.readied.pop(job.id, None)
@@ -215,6 +243,7 @@ class SqliteLedger:
         if (offered_by, job.queue) in self._offered:
             self._offered[offered_by, job.queue] += units
         self.readied[job.id] = job.queue
+        self.suspected |= job.suspicion > 0
         if job.refusals is not None:
             self._limit_reservations(job, self.now + self.settings.reservation_ttl)
         if isinstance(job, Stored):
@@ -242,6 +271,13 @@ class SqliteLedger:
         self._stale.add(on.key)
         self._heads.pop((on.key, job.queue), None)
         self._waited[on.key, job.queue] = True
+
+    def forget(self, queue: str, keys: Iterable[str]) -> None:
+        """Jobs of these keys were changed past the ledger."""
+        for key in keys:
+            self._offered.pop((key, queue), None)
+            self._held.pop(key, None)
+            self.leave_line(key, queue)
 
     def leave_line(self, key: str, queue: str) -> None:
         """A job stops waiting on a key."""

@@ -20,10 +20,11 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.sqlite.rows import Values, read_uses, stored, to_json
+from headgate.engine.sqlite.keyspace import LAST, just_after, keys_of, parsed
+from headgate.engine.sqlite.rows import GARBLED, Unreadable, Values, read_uses, shown_state, stored, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
-from headgate.engine.status import all_status, key_status
+from headgate.engine.status import key_status
 from headgate.engine.stored import Stored
 from headgate.job import Job, JobState
 from headgate.keys import Key
@@ -38,60 +39,74 @@ _read_queues = msgspec.json.Decoder(tuple[str, ...]).decode
 
 def get(step: Step, ids: Sequence[str]) -> list[Job | None]:
     """Whole jobs with their history."""
-    return [job.shown() if (job := step.job(id)) else None for id in ids]
+    return [job.shown() if (job := step.look("job_by_id", id)) else None for id in ids]
 
 
 def states(step: Step, ids: Sequence[str]) -> list[JobState | None]:
     """Only their states."""
-    found = {id: JobState(state) for id, state in step.execute(sql("states"), (to_json(ids),))}
+    found = {id: shown_state(state) for id, state in step.execute(sql("states"), (to_json(ids),))}
     return [found.get(id) for id in ids]
 
 
 def find(step: Step, wanted: Filter, limit: int, after: str | None) -> list[Job]:
     """Jobs that match, newest first."""
     before = END_OF_TIME if after is None else step.execute(sql("seq_of"), (after,)).get or END_OF_TIME
-    rows = step.execute(sql("find"), (*_filter(wanted), before, limit)).fetchall()
+    rows = step.execute(sql("find"), (*_filter(step, wanted), before, limit)).fetchall()
     return [msgspec.structs.replace(stored(row).shown(), history=()) for row in rows]
 
 
 def count(step: Step, wanted: Filter) -> int:
     """How many match."""
-    return step.execute(sql("count"), _filter(wanted)).get
+    return step.execute(sql("count"), _filter(step, wanted)).get
 
 
-def _filter(wanted: Filter) -> Values:
+def _filter(step: Step, wanted: Filter) -> Values:
     return (
         None if wanted.states is None else to_json(wanted.states),
         wanted.queue,
         wanted.task,
         wanted.tenant,
-        wanted.waiting_on,
+        None if wanted.waiting_on is None else to_json(_waited_for(step, wanted.waiting_on)),
         None if wanted.ids is None else to_json(wanted.ids),
         wanted.unique,
     )
 
 
-def limits(step: Step, name: str | None) -> list[LimitStatus]:
-    """All limits and the keys of them that matter."""
-    return all_status(
-        step.book, dict(step.execute(sql("held_counts"))), dict(step.execute(sql("waiting_counts"))), name
-    )
+def _waited_for(step: Step, text: str) -> list[str]:
+    """The keys with this text, of any tenant, that have waiters; for a bare name all keys of the limit."""
+    name, equals, value = text.partition("=")
+    found: list[str] = []
+    start: str | None = ""
+    while start is not None:
+        keys, start = keys_of(step.waiting, name, value if equals else None, start=start)
+        found += keys
+    return found
 
 
-def keys_in_use(step: Step, name: str) -> list[KeyInUse]:
-    """The keys of one limit that are held or waited for."""
-    used = {key for statement in ("keys_waiting", "keys_held") for (key,) in step.execute(sql(statement))}
-    return [_in_use(step, key) for key in sorted(used) if Key.of(key).name == name]
+def keys_in_use(
+    step: Step, name: str, computed_before: int | None, after: str | None, limit: int
+) -> list[KeyInUse]:
+    """The keys of one limit that are held or waited for, and whose number is old."""
+    found: list[KeyInUse] = []
+    start: str | None = "" if after is None else just_after(after)
+    while start is not None and len(found) < limit:
+        keys, start = _used(step, name, start, limit)
+        for key in keys[: limit - len(found)] if computed_before is None else keys:
+            computed = step.book.computed_for(key)
+            at = computed and computed[1]
+            if (computed_before is None or (at or 0) < computed_before) and len(found) < limit:
+                held, waiting = step.execute(sql("key_counts"), (key,)).fetchall()[0]
+                found.append(KeyInUse(key, step.book.number(Key.of(key)), held, waiting, at))
+    return found
 
 
-def _in_use(step: Step, key: str) -> KeyInUse:
-    held, waiting = step.execute(sql("key_counts"), (key,)).fetchall()[0]
-    return KeyInUse(key, step.book.number(Key.of(key)), held, waiting, _computed_at(step, key))
-
-
-def _computed_at(step: Step, key: str) -> int | None:
-    computed = step.book.computed.get(key)
-    return computed[1] if computed else None
+def _used(step: Step, name: str, start: str, most: int) -> tuple[list[str], str | None]:
+    """The next keys of a limit that are held or waited for, and where to go on."""
+    held = keys_of(step.holding, name, start=start, most=most)
+    waiting = keys_of(step.waiting, name, start=start, most=most)
+    rest = min((page.rest for page in (held, waiting) if page.rest is not None), default=None)
+    keys = sorted({*held.keys, *waiting.keys})
+    return [key for key in keys if rest is None or key < rest], rest
 
 
 def queues(step: Step) -> list[QueueStatus]:
@@ -122,10 +137,10 @@ def _worker(row: Values) -> WorkerStatus:
 
 def explain(step: Step, id: str) -> Facts | None:
     """Why a job is where it is."""
-    job = step.job(id)
+    job = step.look("job_by_id", id)
     if job is None:
         return None
-    key = job.waiting_on
+    key = None if isinstance(job, Unreadable) else job.waiting_on
     live = [status.worker for status in workers(step) if status.lease_until > step.now]
     serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
     return Facts(
@@ -172,7 +187,9 @@ def snapshot(step: Step) -> Snapshot:
     for key, id, reserved in step.execute(sql("all_holders")):
         holders[key][id] = bool(reserved)
     waited = {view.waiting_on for view in views if view.waiting_on is not None}
-    keys = {*holders, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
+    used = {*holders, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
+    keys = {key for key in used if parsed(key) is not None}
+    waited &= keys
     return Snapshot(
         jobs=views,
         holders=dict(holders),
@@ -181,7 +198,14 @@ def snapshot(step: Step) -> Snapshot:
         workers=frozenset(status.worker.id for status in workers(step)),
         now=step.now,
         most=dict(_most(step, waited)),
+        unsettled=frozenset(_unsettled(step, waited)),
     )
+
+
+def _unsettled(step: Step, waited: Iterable[str]) -> Iterable[str]:
+    """Keys of changed limits that have yet to be looked at."""
+    left = dict(step.execute(sql("unsettled")).fetchall())
+    return [key for key in waited if key >= left.get(Key.of(key).name, LAST)] if left else []
 
 
 def _free(step: Step, keys: Iterable[str]) -> Iterable[tuple[str, int | None]]:
@@ -199,10 +223,15 @@ def _most(step: Step, keys: Iterable[str]) -> Iterable[tuple[str, int]]:
 def _view(step: Step, row: Values) -> JobView:
     (
         id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
-        set_aside,
+        set_aside, suspicion, lost,
     ) = row  # fmt: skip
+    try:
+        own = read_uses(uses)
+    except GARBLED:
+        own = ()
     return JobView(
         id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
-        uses=step.book.uses(task, queue, read_uses(uses)), waiting_on=waiting_on, offered_by=offered_by,
+        uses=step.book.uses(task, queue, own), waiting_on=waiting_on, offered_by=offered_by,
         refusals=refusals, worker=worker, attempt=attempt, tries=tries, set_aside=bool(set_aside),
+        suspicion=suspicion, lost=lost,
     )  # fmt: skip

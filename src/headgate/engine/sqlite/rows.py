@@ -11,7 +11,7 @@ import msgspec
 from headgate.engine.contract import Attempt
 from headgate.engine.sqlite.connection import Values
 from headgate.engine.stored import Stored
-from headgate.job import JobState, NewJob, PastAttempt
+from headgate.job import DEFAULT_PRIORITY, JobState, NewJob, PastAttempt
 from headgate.keys import Use
 from headgate.retry import RetryPolicy
 
@@ -37,11 +37,13 @@ def read_uses(text: str | None) -> tuple[Use, ...]:
 class Candidate:
     """A pending job as a claim or an offer sees it: less than the whole row, since there may be many.
 
-    `row` comes from waiters.sql or claimable.sql; `uses` are its keys with the caps of its task and queue.
+    `row` comes from waiters.sql or claimable.sql; `uses` are its keys with the caps of its task and queue. Made only of
+    rows that can be read (`own_uses`).
     """
 
     __slots__ = (
-        "id", "offered_by", "order", "queue", "refusals", "row", "seq", "task", "units", "uses", "waiting_on",
+        "id", "offered_by", "order", "queue", "refusals", "row", "seq", "suspicion", "task", "units", "uses",
+        "waiting_on",
     )  # fmt: skip
 
     def __init__(
@@ -49,7 +51,7 @@ class Candidate:
     ) -> None:
         (
             self.seq, self.id, self.task, self.queue, _, _, priority, due, _, _, _, _, _, _, _, _, _, self.units,
-            self.refusals,
+            self.refusals, self.suspicion,
         ) = row  # fmt: skip
         self.order = priority, due, self.seq
         self.uses = uses
@@ -61,11 +63,11 @@ class Candidate:
         """What the worker gets, once it is started."""
         (
             _, id, task, queue, args, tenant, priority, _, attempt, tries, retry, timeout, metadata, enqueued_at,
-            progress, _, _, _, _,
+            progress, _, _, _, _, suspicion,
         ) = self.row  # fmt: skip
         return Attempt(
             id, attempt + 1, task, queue, args, tenant, priority, tries + 1, _read_retry(retry), timeout, metadata,
-            enqueued_at, now, progress,
+            enqueued_at, now, progress, suspicion,
         )  # fmt: skip
 
 
@@ -77,24 +79,95 @@ class Ended:
     id = task = queue = ""
     uses: tuple[Use, ...] = ()
     waiting_on = offered_by = refusals = None
-    units = 0
+    units = suspicion = 0
 
     def __init__(self, seq: int, keys: Sequence[str]) -> None:
         self.seq = seq
         self.keys = keys
 
 
+class Unreadable(Stored):
+    """A row that makes no sense: a column is garbled. It is shown as failed, with `why` as its error; a step that meets
+    it while `unfinished` ends it so."""
+
+    __slots__ = ("unfinished", "why")
+
+    def __init__(self, spec: NewJob, seq: int, enqueued_at: int, due: int, why: str) -> None:
+        super().__init__(spec, seq, enqueued_at, due)
+        self.why = why
+        self.unfinished = False
+
+
+def own_uses(row: Values) -> tuple[Use, ...]:
+    """The keys of a row from waiters.sql or claimable.sql; raises what is wrong if a claim could not read it."""
+    _ = (
+        row[6] + row[7] + row[8] + row[9] + row[17] + row[19]
+    )  # priority, due, counters: a text among them raises
+    _read_retry(row[10])
+    return read_uses(row[15])
+
+
+GARBLED = (msgspec.DecodeError, TypeError, KeyError, ValueError)
+"""What reading a garbled column raises."""
+
+
 def stored(row: Values, attempts: tuple[PastAttempt, ...] = ()) -> Stored:
     """A whole row."""
+    try:
+        return _stored(row, attempts)
+    except GARBLED as error:
+        return unreadable(row, attempts, error)
+
+
+def unreadable(row: Values, attempts: tuple[PastAttempt, ...], error: Exception) -> Unreadable:
+    """What can be saved of a row that cannot be read."""
+    state = row[7]
+    spec = NewJob(
+        id=_text(row[1]), task=_text(row[2]), queue=_text(row[3]), args=_text(row[9]), tenant=_text(row[4]),
+        priority=_number(row[5], DEFAULT_PRIORITY), unique=row[13] if isinstance(row[13], str) else None,
+    )  # fmt: skip
+    why = f"this job cannot be read from the store: {type(error).__name__}: {error}"
+    job = Unreadable(spec, row[0], _number(row[8]), _number(row[6]), why)
+    job.unfinished = state not in ("succeeded", "failed", "cancelled")
+    job.state = JobState.FAILED if job.unfinished else _STATES[state]
+    job.waiting_on, job.offered_by = _text_or_none(row[16]), _text_or_none(row[17])
+    job.attempt, job.tries = _number(row[21]), _number(row[22])
+    job.started_at = _number(row[24]) if row[24] is not None else None
+    job.ended_at, job.expires_at = _number(row[25]), _number(row[31])
+    job.worker = _text_or_none(row[23])
+    job.error, job.attempts = why, attempts
+    return job
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: object, otherwise: int = 0) -> int:
+    return value if isinstance(value, int) else otherwise
+
+
+def shown_state(state: object) -> JobState:
+    """A state as it is shown; one that makes no sense as failed."""
+    return _STATES.get(state, JobState.FAILED) if isinstance(state, str) else JobState.FAILED
+
+
+def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
     (
         seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique, metadata,
         retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-        outcome, cancel_requested, error, result, progress, expires_at,
+        outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after,
     ) = row  # fmt: skip
     spec = NewJob(
         id=id, task=task, queue=queue, args=args, tenant=tenant, priority=priority, uses=read_uses(uses),
         retry=_read_retry(retry), timeout=timeout, unique=unique, metadata=metadata, retention=retention,
     )  # fmt: skip
+    _ = priority + due + enqueued_at + units + attempt + tries + suspicion + lost + lost_after
+    _ = (started_at or 0) + (ended_at or 0) + (expires_at or 0) + (retention or 0) + (refusals or 0)
     job = Stored(spec, seq, enqueued_at, due)
     job.state = _STATES[state]
     job.waiting_on, job.offered_by, job.units, job.refusals = waiting_on, offered_by, units, refusals
@@ -104,6 +177,7 @@ def stored(row: Values, attempts: tuple[PastAttempt, ...] = ()) -> Stored:
     job.cancel_requested = bool(cancel_requested)
     job.error, job.result, job.progress = error, result, progress
     job.attempts = attempts
+    job.suspicion, job.lost, job.lost_after = suspicion, lost, lost_after
     return job
 
 
@@ -122,5 +196,6 @@ def saved(job: Stored) -> Values:
     return (
         job.due, job.state, write_retry(job.retry), job.waiting_on, job.offered_by, job.units, job.refusals,
         int(job.set_aside), job.attempt, job.tries, job.worker, job.started_at, job.ended_at, job.outcome,
-        int(job.cancel_requested), job.error, job.result, job.progress, job.expires_at, job.seq,
+        int(job.cancel_requested), job.error, job.result, job.progress, job.expires_at,
+        job.suspicion, job.lost, job.lost_after, job.seq,
     )  # fmt: skip

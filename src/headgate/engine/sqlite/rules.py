@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from headgate.engine.contract import Limit, Override
-from headgate.engine.rulebook import RuleBook
+from headgate.engine.rulebook import Computed, RuleBook
 from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.statements import sql
+
+COMPUTED_BITS = 32
+"""The lower half of a version counts changes of computed numbers, the upper half all others."""
+MOST_KNOWN = 100_000
 
 
 def rules_version(connection: Connection) -> int:
@@ -13,28 +17,62 @@ def rules_version(connection: Connection) -> int:
     return connection.execute(sql("rules_version")).get
 
 
+class FileBook(RuleBook):
+    """A rule book over a file. Computed numbers grow with the keys: they are read one by one, when they are asked for.
+
+    `unsettled` are limits whose change has not been acted on for all keys yet.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+        self.unsettled: frozenset[str] = frozenset()
+        self.looked_at_computed = 0
+        self._known: dict[str, Computed | None] = {}
+
+    @property
+    def terms(self) -> int | None:
+        """The version of limits and overrides alone: which keys a job can hold depends on nothing else."""
+        return None if self.version is None else self.version >> COMPUTED_BITS
+
+    def computed_for(self, ident: str) -> Computed | None:
+        if ident not in self._known:
+            if len(self._known) > MOST_KNOWN:
+                self._known.clear()
+            rows = self.connection.execute(sql("computed"), (ident,)).fetchall()
+            self._known[ident] = rows[0] if rows else None
+        return self._known[ident]
+
+    def changed(self) -> None:
+        super().changed()
+        self._known.clear()
+
+
 class Rules:
     """Keeps one rule book for one connection."""
 
     def __init__(self) -> None:
-        self.book = RuleBook()
+        self.book: FileBook | None = None
 
-    def current(self, connection: Connection, version: int) -> RuleBook:
+    def current(self, connection: Connection, version: int) -> FileBook:
         """The rules in force for the transaction that is open now, in which they are at `version`."""
-        if version != self.book.version:
-            self.book = _read(connection)
-            self.book.version = version
-        return self.book
+        book = self.book
+        if book is None or book.terms != version >> COMPUTED_BITS:
+            book = self.book = _read(connection)
+        elif version != book.version:
+            book.changed()
+        book.connection, book.version = connection, version
+        return book
 
     def forget(self) -> None:
         """What the book says may not have been committed."""
-        self.book.version = None
+        self.book = None
 
 
-def _read(connection: Connection) -> RuleBook:
-    book = RuleBook()
+def _read(connection: Connection) -> FileBook:
+    book = FileBook(connection)
     book.limits = {row[0]: Limit(*row) for row in connection.execute(sql("limits"))}
     overrides = [Override(*row) for row in connection.execute(sql("overrides"))]
     book.overrides = {(o.name, o.value, o.tenant): o for o in overrides}
-    book.computed = {key: (number, at) for key, number, at in connection.execute(sql("computed"))}
+    book.unsettled = frozenset(name for name, _ in connection.execute(sql("unsettled")))
     return book

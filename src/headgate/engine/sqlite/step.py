@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headgate.engine.admission import Admission
-from headgate.engine.contract import Enqueued, Limit, Override, Progress, Report, Settings, Succeeded
+from headgate.engine.contract import (
+    Enqueued,
+    ImportedJob,
+    ImportResult,
+    Limit,
+    Lost,
+    Override,
+    Progress,
+    Report,
+    Settings,
+    Succeeded,
+)
+from headgate.engine.lifecycle import expires_at
 from headgate.engine.moves import Moves
-from headgate.engine.rulebook import RuleBook, Scope
+from headgate.engine.rulebook import Scope
 from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.keyspace import keys_of, parsed
 from headgate.engine.sqlite.ledger import FEW, Claim, Row, SqliteLedger
-from headgate.engine.sqlite.rows import Ended, read_uses, stored, to_json
+from headgate.engine.sqlite.rows import GARBLED, Ended, Unreadable, read_uses, stored, to_json
+from headgate.engine.sqlite.rules import FileBook
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.stored import Stored
 from headgate.job import JobState, NewJob, PastAttempt
-from headgate.keys import slots
+from headgate.keys import Key, slots
 
+log = logging.getLogger("headgate.engine")
+
+SLICE = 500
+"""Waited-for keys of a changed limit that one step looks at; other steps run in between."""
 Claims = dict[str, Claim]
 """The jobs that a worker has claimed, by id."""
 
@@ -24,17 +43,23 @@ Claims = dict[str, Claim]
 class Step(Moves):
     """The moves, stored in a file. Runs inside a transaction that its caller commits."""
 
-    def __init__(self, connection: Connection, book: RuleBook, settings: Settings, now: int) -> None:
+    book: FileBook
+
+    def __init__(self, connection: Connection, book: FileBook, settings: Settings, now: int) -> None:
         self.connection = connection
         self.execute = connection.execute
         self.executemany = connection.executemany
         self.ledger = SqliteLedger(connection, book, settings, now)
+        self.ledger.mend = self.end_garbled
         super().__init__(Admission[Row](self.ledger, now, settings.patience), book, settings, now)
 
-    def finish(self) -> None:
+    def finish(self) -> int:
         """The last thing in a step: waiters of touched keys are offered their room, and all is written."""
-        self.admission.offer()
+        offered = 0
+        while self.admission.touched:
+            offered += self.admission.offer()
         self.ledger.flush()
+        return offered
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -48,15 +73,23 @@ class Step(Moves):
         self.ledger.count_held({key for key, _ in used})
         self.ledger.count_offered(used)
 
+    def come(self, job: Stored) -> None:
+        """A newcomer stands behind those that wait already, also where these have not been looked at yet since their
+        limit was changed."""
+        if self.book.unsettled:
+            for use in self.ledger.uses(job):
+                if Key.of(use.key).name in self.book.unsettled:
+                    self.admission.touch(use.key)
+        super().come(job)
+
     def job(self, id: str) -> Stored | None:
         self.ledger.flush()
-        return self._load("job_by_id", id)
+        return self._readable(self.look("job_by_id", id))
 
-    def job_by_seq(self, seq: int) -> Stored:
-        """A job that is known to be there."""
-        job = self._load("job_by_seq", seq)
-        assert job is not None
-        return job
+    def jobs_by_seq(self, rows: Iterable[tuple[Any, ...]]) -> list[Stored]:
+        """Jobs by number, without those that cannot be read: these have ended now."""
+        found = [self._readable(self.look("job_by_seq", row[0])) for row in rows]
+        return [job for job in found if job is not None and not isinstance(job, Unreadable)]
 
     def existing(self, ids: Sequence[str]) -> set[str]:
         self.ledger.flush()
@@ -66,11 +99,40 @@ class Step(Moves):
 
     def rival(self, tenant: str, unique: str) -> Stored | None:
         self.ledger.flush()
-        return self._load("rival", tenant, unique)
+        found = self._readable(self.look("rival", tenant, unique))
+        return None if isinstance(found, Unreadable) else found
 
-    def _load(self, statement: str, *bindings: object) -> Stored | None:
+    def look(self, statement: str, *bindings: object) -> Stored | None:
+        """A job as it is stored; changes nothing."""
         rows = self.execute(sql(statement), bindings).fetchall()
         return stored(rows[0], self.attempts_of(rows[0][0])) if rows else None
+
+    # ── rows that cannot be read ─────────────────────────────────────────────────────────────────────────────────
+
+    def _readable(self, job: Stored | None) -> Stored | None:
+        """End the job now if its row makes no sense, before anything is decided about it."""
+        if isinstance(job, Unreadable) and job.unfinished:
+            self._end_unreadable(job)
+        return job
+
+    def end_garbled(self, seq: int) -> None:
+        """The row with this number was found not to be readable."""
+        self._readable(self.look("job_by_seq", seq))
+
+    def _end_unreadable(self, job: Unreadable) -> None:
+        """As failed. What it holds is found by looking at every holder record, since its keys are not known."""
+        self.ledger.flush()
+        held = [key for (key,) in self.execute(sql("drop_all"), (job.seq,)).fetchall()]
+        keys = [key for key in (*held, job.offered_by, job.waiting_on) if key is not None and parsed(key)]
+        self.ledger.forget(job.queue, keys)
+        for key in keys:
+            self.admission.touch(key)
+        expiry = expires_at(JobState.FAILED, None, self.settings, self.now)
+        self.execute(sql("end_unreadable"), (job.seq, job.why, self.now, expiry))
+        job.unfinished, job.ended_at, job.expires_at = False, self.now, expiry
+        job.waiting_on = job.offered_by = job.worker = None
+        self.ended = True
+        log.error("job %r has failed: %s", job.id, job.why)
 
     def attempts_of(self, seq: int) -> tuple[PastAttempt, ...]:
         """The attempts that did not end their job."""
@@ -152,7 +214,7 @@ class Step(Moves):
     def _own(self, reports: dict[str, Succeeded], claims: Claims) -> list[Claim] | None:
         """What this process remembers of these jobs; None unless it is all, and all that they can hold."""
         found = [claims.pop(id, None) for id in reports]
-        own = [claim for claim in found if claim is not None and claim.rules == self.book.version]
+        own = [claim for claim in found if claim is not None and claim.terms == self.book.terms]
         return own if len(own) == len(found) else None
 
     def _succeed_own(self, worker: str, reports: dict[str, Succeeded], own: list[Claim]) -> dict[str, Ended]:
@@ -170,7 +232,7 @@ class Step(Moves):
         return done
 
     def _ended_now(self, id: str, worker: str) -> bool:
-        job = self._load("job_by_id", id)
+        job = self.look("job_by_id", id)
         return job is not None and (job.state, job.worker, job.ended_at) == (
             JobState.SUCCEEDED,
             worker,
@@ -180,10 +242,13 @@ class Step(Moves):
     def _succeed_any(self, worker: str, reports: dict[str, Succeeded]) -> dict[str, Ended]:
         rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
         done = self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded))
-        return {
-            id: Ended(seq, self.book.may_hold(task, queue, read_uses(uses)))
-            for id, seq, task, queue, uses in done
-        }
+        return {id: Ended(seq, self._held_by(seq, *keys)) for id, seq, *keys in done.fetchall()}
+
+    def _held_by(self, seq: int, task: str, queue: str, uses: str | None) -> Sequence[str]:
+        try:
+            return self.book.may_hold(task, queue, read_uses(uses))
+        except GARBLED:
+            return [key for (key,) in self.execute(sql("drop_all"), (seq,)).fetchall()]
 
     def _report(self, worker: str, report: Report, claims: Claims) -> bool:
         """The fence: a report counts only for a running attempt of this worker."""
@@ -209,9 +274,64 @@ class Step(Moves):
     def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
         self.ledger.adopt(key, task, queue)
 
-    def keys_waiting(self) -> Iterable[str]:
+    def keys_waiting(self, scope: Scope) -> Iterable[str]:
+        """The first slice; where to go on is written down, so that the change is completed whatever happens."""
         self.ledger.flush()
-        return [key for (key,) in self.execute(sql("keys_waiting"))]
+        page = keys_of(self.waiting, *scope, most=SLICE)
+        if page.rest is not None:
+            self.execute(sql("put_unsettled"), (scope[0], page.rest))
+            self.book.unsettled |= {scope[0]}
+        return page.keys
+
+    def settle_slice(self) -> bool:
+        """Look at the next slice of a changed limit's keys; returns whether more are left."""
+        rows = self.execute(sql("unsettled")).fetchall()
+        if not rows:
+            return False
+        name, start = rows[0]
+        page = keys_of(self.waiting, name, start=start, most=SLICE)
+        for key in page.keys:
+            self.admission.touch(key)
+        if page.rest is not None:
+            self.execute(sql("move_unsettled"), (name, page.rest))
+            return True
+        self.execute(sql("settled"), (name,))
+        self.execute(sql("rules_changed"))
+        return len(rows) > 1
+
+    def waiting(self, first: str, below: str | None, most: int) -> list[str]:
+        """Keys with waiters, in order."""
+        return self._keys("keys_waiting", first, below, most)
+
+    def holding(self, first: str, below: str | None, most: int) -> list[str]:
+        """Keys with holders, in order."""
+        return self._keys("keys_held", first, below, most)
+
+    def with_number(self, first: str, below: str | None, most: int) -> list[str]:
+        """Keys that a number was computed for, in order."""
+        return self._keys("keys_computed", first, below, most)
+
+    def _keys(self, statement: str, *bindings: object) -> list[str]:
+        return [key for (key,) in self.execute(sql(statement), bindings).fetchall()]
+
+    # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def lose_worker(self, worker: str) -> Lost:
+        """A worker is gone: so are its registration and its attempts."""
+        self.ledger.flush()
+        known = self.execute(sql("seen"), (worker,)).fetchall()
+        seen, lease = known[0] if known else (0, 0)
+        running = self.jobs_by_seq(self.execute(sql("running_of"), (worker,)).fetchall())
+        lost = self.lose(running, seen, lease)
+        self.ledger.flush()
+        self.execute(sql("forget_worker"), (worker,))
+        return lost
+
+    def take_over(self, record: ImportedJob) -> ImportResult:
+        job = self.job(record.job.id)
+        if isinstance(job, Unreadable):
+            return ImportResult(job.id, job.state, f"{job.why}; delete it first")
+        return super().take_over(record)
 
     def put_limit(self, limit: Limit) -> None:
         row = (limit.name, limit.kind, limit.max, limit.period, limit.burst, limit.algorithm)
@@ -230,5 +350,10 @@ class Step(Moves):
 
     def put_computed(self, key: str, number: int) -> None:
         self.execute(sql("put_computed"), (key, number, self.now))
-        self.execute(sql("rules_changed"))
-        self.book.computed[key] = (number, self.now)
+        self.execute(sql("computed_changed"))
+
+    def forget_computed(self, key: str) -> None:
+        """The number of an idle key."""
+        self.execute(sql("forget_computed"), (key,))
+        self.execute(sql("computed_changed"))
+        self.book.changed()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headgate.engine.contract import Swept
+from headgate.engine.contract import LostJob, Swept
+from headgate.engine.rulebook import KEEP_COMPUTED
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
-from headgate.rates import Pace
 
 SWEEP_MOST = 1000
 
@@ -19,7 +19,7 @@ def next_due(step: Step) -> int | None:
 def nothing_due(step: Step) -> Swept | None:
     """A look without a transaction: the usual sweep finds nothing."""
     due = next_due(step)
-    rest = step.execute(sql("next_expiry")).fetchall()[0]
+    rest = step.execute(sql("next_expiry"), (KEEP_COMPUTED,)).fetchall()[0]
     if any(time is not None and time <= step.now for time in (due, *rest)):
         return None
     return Swept(0, 0, 0, 0, False, due, step.now)
@@ -27,40 +27,38 @@ def nothing_due(step: Step) -> Swept | None:
 
 def sweep(step: Step) -> Swept:
     """One round of every duty."""
-    due, lost = _arrivals(step), _lost(step)
+    due = _arrivals(step)
+    lost, failed = _lost(step)
     timers = _timers(step)
     _reservations(step)
-    _overrides(step)
+    unsettled = _overrides(step)
     expired = _retention(step)
-    _forget_rates(step)
-    step.ledger.flush()
-    offered = step.admission.offer()
-    step.ledger.flush()
-    return Swept(
-        due, lost, offered, expired, SWEEP_MOST in (due, lost, timers, expired), next_due(step), step.now
-    )
+    forgotten = _forget_rates(step)
+    _forget_computed(step)
+    offered = step.finish()
+    more = unsettled or lost >= SWEEP_MOST or SWEEP_MOST in (due, timers, expired, *forgotten)
+    return Swept(due, lost, offered, expired, more, next_due(step), step.now, tuple(failed))
 
 
 def _arrivals(step: Step) -> int:
-    due = [step.job_by_seq(seq) for (seq,) in step.execute(sql("due"), (step.now, SWEEP_MOST)).fetchall()]
-    step.count_for(due)
-    for job in due:
+    due = step.execute(sql("due"), (step.now, SWEEP_MOST)).fetchall()
+    jobs = step.jobs_by_seq(due)
+    step.count_for(jobs)
+    for job in jobs:
         step.come(job)
     return len(due)
 
 
-def _lost(step: Step) -> int:
+def _lost(step: Step) -> tuple[int, list[LostJob]]:
+    """Whole workers, since blame compares what one ran; the bound is checked between them."""
+    attempts, failed = 0, list[LostJob]()
     step.ledger.flush()
-    lost = 0
     for (worker,) in step.execute(sql("lapsed"), (step.now,)).fetchall():
-        attempts = step.execute(sql("running_of"), (worker, SWEEP_MOST - lost)).fetchall()
-        for (seq,) in attempts:
-            step.lose(step.job_by_seq(seq))
-        lost += len(attempts)
-        step.ledger.flush()
-        if step.execute(sql("running_of"), (worker, 1)).get is None:
-            step.execute(sql("forget_worker"), (worker,))
-    return lost
+        if attempts < SWEEP_MOST:
+            lost = step.lose_worker(worker)
+            attempts += lost.attempts
+            failed += lost.failed
+    return attempts, failed
 
 
 def _timers(step: Step) -> int:
@@ -77,10 +75,12 @@ def _reservations(step: Step) -> None:
         step.admission.touch(key)
 
 
-def _overrides(step: Step) -> None:
+def _overrides(step: Step) -> bool:
+    """Those that have run out, and a slice of what earlier changes have left to do; returns whether more is left."""
     for scope, override in list(step.book.overrides.items()):
         if override.until is not None and override.until <= step.now:
             step.set_override(scope, None)
+    return bool(step.book.unsettled) and step.settle_slice()
 
 
 def _retention(step: Step) -> int:
@@ -91,10 +91,20 @@ def _retention(step: Step) -> int:
     return len(old)
 
 
-def _forget_rates(step: Step) -> None:
-    for (key,) in step.execute(sql("full_meters"), (step.now, SWEEP_MOST)).fetchall():
-        step.execute(sql("forget_meter"), (key,))
-    for (key,) in step.execute(sql("old_starts"), (SWEEP_MOST,)).fetchall():
-        rule = step.book.rule(key)
-        period = rule.period if isinstance(rule, Pace) else 0
-        step.execute(sql("forget_starts"), (key, step.now - period))
+def _forget_rates(step: Step) -> tuple[int, int]:
+    """Meters of rate keys that are as good as new."""
+    step.execute(sql("forget_full_meters"), (step.now, SWEEP_MOST))
+    meters = step.connection.changes()
+    step.execute(sql("forget_old_starts"), (step.now, SWEEP_MOST))
+    return meters, step.connection.changes()
+
+
+def _forget_computed(step: Step) -> None:
+    """Numbers of idle keys. One that is in use may be old, too, where no worker computes: the next sweep goes on behind
+    it, and begins anew at the end."""
+    book, until = step.book, step.now - KEEP_COMPUTED
+    rows = step.execute(sql("old_computed"), (book.looked_at_computed, until, SWEEP_MOST)).fetchall()
+    book.looked_at_computed = rows[-1][1] if len(rows) == SWEEP_MOST else 0
+    for key, _, idle in rows:
+        if idle:
+            step.forget_computed(key)

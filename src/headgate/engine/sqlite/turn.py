@@ -6,32 +6,50 @@ from functools import lru_cache
 
 import msgspec
 
+from headgate.engine.refused import lapsed, stale
 from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.statements import sql
-from headgate.engine.sqlite.step import Step
-from headgate.errors import LeaseLost
+from headgate.engine.sqlite.step import Claims, Step
 
 _read_names = lru_cache(1000)(msgspec.json.Decoder(frozenset[str]).decode)
 _read_ids = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
+class Own:
+    """What this process remembers of a worker of its own: what it has claimed, and the number of its last message that
+    changed nothing. Such a message is not written down, or every look for work would wake all other processes: the
+    messages of a worker come through one engine, one after the other."""
+
+    __slots__ = ("claims", "number")
+
+    def __init__(self) -> None:
+        self.claims: Claims = {}
+        self.number = 0
+
+
 class Turn(msgspec.Struct, frozen=True):
-    """What a worker may claim: jobs of the tasks it knows, not from paused queues; `aside` if any are set aside.
+    """What a worker may claim: jobs of the tasks it knows, not from paused queues; `aside` if any are set aside,
+    `suspects` if any job is suspect.
 
     `ready` are the queues that had ready jobs when the turn began.
     """
 
+    worker: str
     known: frozenset[str]
+    concurrency: int
     paused: frozenset[str]
     aside: bool
+    suspects: bool
     ready: frozenset[str]
 
 
 class Opening:
     """The first statement of an exchange's transaction, which tells the version of the rules among other things."""
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, number: int | None, own: Own) -> None:
         self.worker = worker
+        self.number = number
+        self.own = own
         self._row: Values = ()
 
     def __call__(self, connection: Connection) -> int:
@@ -39,19 +57,29 @@ class Opening:
         return self._row[0]
 
     def turn(self, now: int) -> Turn:
-        """Raises LeaseLost if the worker's lease is not good."""
-        _, lease_until, tasks, paused, aside, ready = self._row
+        """Raises LeaseLost if the worker's lease is not good, StaleMessage if a later message has overtaken it."""
+        _, lease_until, last, tasks, concurrency, paused, aside, suspects, ready = self._row
         if lease_until is None or lease_until <= now:
             raise lapsed(self.worker)
-        return Turn(_read_names(tasks), _read_names(paused), bool(aside), _read_names(ready))
+        if self.number is not None and self.number <= (last := max(last, self.own.number)):
+            raise stale(self.worker, self.number, last)
+        return Turn(
+            self.worker, _read_names(tasks), concurrency, _read_names(paused), bool(aside), bool(suspects),
+            _read_names(ready),
+        )  # fmt: skip
+
+    def write(self, step: Step) -> None:
+        """The message takes effect."""
+        if self.number is not None:
+            step.execute(sql("put_number"), (self.worker, self.number))
+
+    def remember(self) -> None:
+        """The message has found nothing to do."""
+        if self.number is not None:
+            self.own.number = self.number
 
 
 def end_turn(step: Step, worker: str) -> tuple[tuple[str, ...], int | None]:
     """The jobs of the worker that were asked to stop, and when a sweep will next have work."""
     cancelling, *times = step.execute(sql("turned"), (worker,)).fetchall()[0]
     return _read_ids(cancelling), min((time for time in times if time is not None), default=None)
-
-
-def lapsed(worker: str) -> LeaseLost:
-    """What a worker without a lease is told."""
-    return LeaseLost(f"the lease of worker {worker!r} has lapsed; what it ran is no longer its own")

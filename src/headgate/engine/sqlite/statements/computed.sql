@@ -1,2 +1,3 @@
--- All computed numbers.
-SELECT key, max, at FROM computed;
+-- The number computed for one key, and when.   ?1 key
+-- Reads: computed by primary key.
+SELECT max, at FROM computed WHERE key = ?1;

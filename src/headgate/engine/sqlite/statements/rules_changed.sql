@@ -1,3 +1,3 @@
--- Tell other processes that limits, overrides or computed numbers have changed.
+-- Tell other processes that limits or overrides have changed.
 -- Writes: meta by primary key.
-UPDATE meta SET value = value + 1 WHERE name = 'rules';
+UPDATE meta SET value = value + (1 << 32) WHERE name = 'rules';

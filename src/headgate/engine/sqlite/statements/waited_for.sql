@@ -12,7 +12,7 @@ WITH RECURSIVE q(key, queue) AS (
 SELECT (SELECT coalesce(sum(o.units), 0) FROM jobs o WHERE o.offered_by = q.key AND o.queue = q.queue),
        (SELECT count(*) FROM holders h WHERE h.key = q.key),
        w.seq, w.id, w.task, w.queue, w.args, w.tenant, w.priority, w.due, w.attempt, w.tries, w.retry, w.timeout,
-       w.metadata, w.enqueued_at, w.progress, w.uses, w.waiting_on, w.units, w.refusals
+       w.metadata, w.enqueued_at, w.progress, w.uses, w.waiting_on, w.units, w.refusals, w.suspicion
 FROM q CROSS JOIN jobs w
 WHERE w.seq = (SELECT f.seq FROM jobs f WHERE f.state = 'waiting' AND f.waiting_on = q.key AND f.queue = q.queue
                ORDER BY f.priority, f.due, f.seq LIMIT 1);

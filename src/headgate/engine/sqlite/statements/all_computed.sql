@@ -1,0 +1,2 @@
+-- All computed numbers, for people.
+SELECT key, max, at FROM computed;

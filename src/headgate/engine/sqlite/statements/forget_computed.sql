@@ -1,0 +1,2 @@
+-- A computed number of an idle key.   ?1 key
+DELETE FROM computed WHERE key = ?1;

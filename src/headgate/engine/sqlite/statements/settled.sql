@@ -1,0 +1,2 @@
+-- All keys of a changed limit were looked at.   ?1 name
+DELETE FROM unsettled WHERE name = ?1;
