@@ -11,6 +11,7 @@ from headgate.engine.redis.reading import counted
 from headgate.engine.redis.records import arrival, or_false, read_job
 from headgate.engine.redis.store import Store
 from headgate.job import Job
+from headgate.keys import Key
 
 MOST = 500
 """Jobs per script call."""
@@ -39,6 +40,8 @@ async def fields(store: Store, ids: Sequence[str]) -> list[Fields | None]:
 
 async def find(store: Store, wanted: Filter, limit: int, after: str | None) -> list[Job]:
     """Jobs that match, newest first."""
+    if wanted.states == ():
+        return []
     if wanted.ids is not None:
         return (await _by_ids(store, wanted, after))[:limit]
     if len(store.partitions) == 1:
@@ -100,6 +103,8 @@ async def _by_ids(store: Store, wanted: Filter, after: str | None) -> list[Job]:
 
 async def count(store: Store, wanted: Filter) -> int:
     """How many match."""
+    if wanted.states == ():
+        return 0
     if wanted.ids is not None:
         return len(await _by_ids(store, wanted, None))
     if wanted == Filter(states=wanted.states, queue=wanted.queue):
@@ -139,6 +144,13 @@ def _matches(job: Job, wanted: Filter) -> bool:
         and wanted.queue in (None, job.queue)
         and wanted.task in (None, job.task)
         and wanted.tenant in (None, job.tenant)
-        and wanted.waiting_on in (None, job.waiting_on)
+        and (wanted.waiting_on is None or _waits_on(job, wanted.waiting_on))
         and wanted.unique in (None, job.unique)
     )
+
+
+def _waits_on(job: Job, text: str) -> bool:
+    if job.waiting_on is None:
+        return False
+    key = Key.of(job.waiting_on)
+    return text in (key.text, key.name)

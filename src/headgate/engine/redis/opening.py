@@ -37,8 +37,9 @@ _WITHOUT_FILE = {
 }
 
 
-def found(servers: Servers, partition: Partition, patience: float = 0) -> bool:
-    """Find the partition or found it; whether it is new. Refuses what is not ours, or of a version we do not know.
+def found(servers: Servers, partition: Partition, patience: float = 0) -> int:
+    """Find the partition, found it, or bring it up to our version; its version before, 0 if it is new. Refuses what is
+    not ours, or of a newer version.
 
     Blocks, for `patience` seconds at most while a slot moves or another server is to take over.
     """
@@ -56,7 +57,7 @@ def found(servers: Servers, partition: Partition, patience: float = 0) -> bool:
         time.sleep(PAUSE)
 
 
-def _try(servers: Servers, partition: Partition) -> bool | HeadgateError:
+def _try(servers: Servers, partition: Partition) -> int | HeadgateError:
     """Returns what the server of the partition says. Where nobody knows such a server, that is raised at once."""
     target = servers.target
     try:
@@ -69,7 +70,7 @@ def _try(servers: Servers, partition: Partition) -> bool | HeadgateError:
         return EngineUnavailable(f"{target.shown} cannot be reached: {guess(error, target.tls)}")
 
 
-def _found(servers: Servers, partition: Partition) -> bool:
+def _found(servers: Servers, partition: Partition) -> int:
     target = servers.target
     address = servers.address(partition.slot)
     asked = client(target, address)
@@ -96,8 +97,8 @@ def _found(servers: Servers, partition: Partition) -> bool:
         )
     if version == "denied":
         raise server_error(f"NOPERM {rest[0]}", target.shown)
-    epoch, partitions, created = rest
-    if version != str(VERSION):
+    epoch, partitions = rest
+    if int(version) > VERSION:
         raise unknown_version(version, target.shown)
     if partitions != str(target.partitions):
         raise ConfigError(
@@ -105,7 +106,7 @@ def _found(servers: Servers, partition: Partition) -> bool:
             f"partitions={target.partitions} would look for jobs where they are not"
         )
     partition.epoch = epoch
-    return created == "1"
+    return int(version)
 
 
 def _check_server(asked: Client, target: Target) -> None:

@@ -43,7 +43,10 @@ class Store:
         self._patience = settings.busy_timeout / SECOND
         self._calls = Calls(target, settings.busy_timeout)
         lost = (redis.RedisError, HeadgateError, OSError, ValueError)
-        heard = Listened(self._listening, self._channels, lost, self._calls.servers.doubt)
+        self._channel_of = {partition.tag + "work": partition.number for partition in self.partitions}
+        heard = Listened(
+            self._listening, self._channels, lost, self._calls.servers.doubt, self._channel_of.get
+        )
         self.watchers = Watchers(heard)
         self._settings = {
             "patience": settings.patience, "reservation_ttl": settings.reservation_ttl,

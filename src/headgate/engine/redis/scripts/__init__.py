@@ -13,14 +13,15 @@ from typing import NamedTuple
 
 PARTS = (
     "store", "writing", "lines", "records", "jobs", "rates", "rulebook", "ledger", "holding", "admission",
-    "lifecycle", "newcomers", "moves", "looking", "step",
+    "lifecycle", "blame", "newcomers", "moves", "looking", "step",
 )  # fmt: skip
 LONE = ("open",)
 READING = (
-    "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "snapshot", "states", "ticks", "workers",
+    "book", "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "orphans", "snapshot",
+    "snapshot_keys", "snapshot_rest", "states", "ticks", "workers",
 )  # fmt: skip
 """Verbs that write nothing: a server without memory still answers them."""
-FREEING = ("cancel", "delete", "heartbeat", "retire", "sweep")
+FREEING = ("cancel", "delete", "heartbeat", "report_lost", "resume_worker", "retire", "sweep")
 """Verbs that need no memory to speak of, or give some back: a server without memory does them."""
 
 

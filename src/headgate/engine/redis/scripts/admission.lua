@@ -186,16 +186,21 @@ end
 
 -- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where nobody else is ready,
 -- and each waiter needs one slot of the key it waits on and nothing else, they cannot get in each other's way:
--- offering and claiming them comes to the same as starting them. `claim` is {want, known tasks, served queues or
--- false}.
-function Admission.is_straight(claim, ids)
+-- offering and claiming them comes to the same as starting them. Unless several queues wait on one key: their first
+-- waiters compete for its room, and the claim decides in which order. `claim` is {want, known tasks, served queues or
+-- false}; a worker that names its queues claims them one after the other, so that the short cut takes a single queue.
+function Admission.is_straight(claim, ids, waiting)
   if not claim or #ids > claim.want then return false end
+  for i = 1, #waiting do
+    if #waiting[i] > 1 then return false end
+  end
   for _, line in pairs(Lines.readies) do
     if line.more > 0 then return false end
   end
   for i = 1, #ids do
     local job = Store.jobs[ids[i]]
     local need, uses = job.need, Ledger.uses(job)
+    if job.suspicion > 0 or (claim.served and need.queue ~= Store.jobs[ids[1]].need.queue) then return false end
     if #uses ~= 1 or job.units ~= 1 or job.holds or not claim.known[need.task] then return false end
     if claim.served and not claim.served[need.queue] then return false end
     local rule = Book.rule(uses[1][1])
@@ -213,13 +218,13 @@ function Admission.head_at(ident, queue, rule)
 end
 
 -- One timer per rate key: when the first of its queues' heads will find its tokens.
-function Admission.arm(ident, queues)
+function Admission.timer_of(ident, queues)
   local rule, first = Book.rule(ident), nil
   for _, queue in ipairs(queues) do
     local at = Admission.head_at(ident, queue, rule)
     if at and (not first or at < first) then first = at end
   end
-  Ledger.arm(ident, first)
+  return first
 end
 
 function Admission.offer(claim)
@@ -227,11 +232,11 @@ function Admission.offer(claim)
   if #touches == 0 then return 0 end
   Admission.touched, Admission.touches = {}, {}
   local waiting, ids = Ledger.expect(touches)
-  local straight = Admission.is_straight(claim, ids)
+  local straight = Admission.is_straight(claim, ids, waiting)
   for i, ident in ipairs(touches) do
     local queues = waiting[i]
     for _, queue in ipairs(queues) do count = count + Admission.offer_queue(ident, queue, straight) end
-    if Admission.is_rate(ident) then Admission.arm(ident, queues) end
+    if Admission.is_rate(ident) then Ledger.arm(ident, Admission.timer_of(ident, queues)) end
   end
   return count
 end

@@ -89,6 +89,7 @@ end
 function Store.line(job)
   local need = job.need
   if job.state == 'waiting' then return Lines.waiting(job.waiting_on, need.queue) end
+  if job.suspicion > 0 then return Lines.suspects(need.queue, job.aside and need.task) end
   return job.aside and Lines.aside(need.queue, need.task) or Lines.ready(need.queue)
 end
 
@@ -139,6 +140,7 @@ function Store.newborn(job, state, enqueued_at, due)
   job.past, job.units, job.refusals, job.started_at, job.ended_at = 0, 0, false, false, false
   job.expires_at, job.outcome, job.worker, job.offered_by, job.waiting_on = false, false, false, false, false
   job.holds, job.error, job.progress, job.result, job.cancel, job.aside = false, false, false, false, false, false
+  job.suspicion, job.lost, job.lost_after = 0, 0, 0
 end
 
 -- A new job, scheduled, due or not.

@@ -3,16 +3,12 @@
 -- A verdict is: state (false: the job comes back), outcome (how the attempt is remembered), error, result, due, counts
 -- (whether the attempt is held against the retry policy).
 
-Lifecycle.LOST = "the worker's lease lapsed while it ran this job"
+Lifecycle.LOST = 'the worker was lost while it ran this job'
+Lifecycle.POISON = 'lost %d times with its worker, the last time as the only suspect: it probably kills its process'
+Lifecycle.AT_MOST_ONCE = 'lost with its worker, and its policy allows no loss'
+Lifecycle.LOSSES = 5 -- of policies that were stored before they had such a number
 
 Lifecycle.KEEP = {succeeded = 'keep_succeeded', failed = 'keep_failed', cancelled = 'keep_cancelled'}
-
--- Microseconds until the next attempt, without jitter: retry is {attempts, delay, backoff, max_delay, jitter}, kept as
--- JSON since hardly any step reads it.
-function Lifecycle.wait(retry, tries)
-  if retry[2] == 0 then return 0 end
-  return math.floor(math.min(retry[4], retry[2] * retry[3] ^ math.min(tries - 1, 64)))
-end
 
 -- A cancel that was asked for wins over everything but success.
 function Lifecycle.settle(job, kind, value, retry_in)
@@ -29,11 +25,19 @@ function Lifecycle.settle(job, kind, value, retry_in)
   return false, 'released', false, false, math.min(job.due, now), false
 end
 
-function Lifecycle.lose(job)
+-- The worker is gone. The attempt does not count; the job takes its old place again, unless it is to blame (`fails`).
+function Lifecycle.lose(job, fails)
   if job.cancel then return 'cancelled', 'lost', Lifecycle.LOST end
-  local retry = cjson.decode(job.need.retry)
-  if job.tries >= retry[1] then return 'failed', 'lost', Lifecycle.LOST end
-  return false, 'lost', Lifecycle.LOST, false, now + Lifecycle.wait(retry, job.tries), true
+  if fails then
+    local losses = Lifecycle.losses(job)
+    return 'failed', 'lost', losses > 0 and format(Lifecycle.POISON, job.lost) or Lifecycle.AT_MOST_ONCE
+  end
+  return false, 'lost', Lifecycle.LOST, false, math.min(job.due, now), false
+end
+
+-- How often the job may be lost: the sixth of its policy, which is kept as JSON since hardly any step reads it.
+function Lifecycle.losses(job)
+  return cjson.decode(job.need.retry)[6] or Lifecycle.LOSSES
 end
 
 function Lifecycle.expires_at(job, state)

@@ -10,7 +10,11 @@
 -- State, outcome, flags (worker, started, aside, cancel, refusals, error, progress, result); due, seq, enqueued_at;
 -- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
 -- offered_by, waiting_on, holds (packed), error, progress, result. records.py reads the same.
+-- A job that was ever lost with its worker has a tail (suspicion, lost, lost_after), and SUSPECT is added to its state:
+-- nearly all jobs have none of this.
 Store.LAYOUT = '>BBBdddI4I4I4dI4dddI4c0I4c0I4c0I4c0I4c0I4c0I4c0I4c0'
+Store.TAIL = '>I4I4d'
+Store.SUSPECT = 128
 Store.SEQ_AT = 12 -- where in it seq stands
 Store.STATES = {'scheduled', 'ready', 'waiting', 'running', 'succeeded', 'failed', 'cancelled'}
 Store.OUTCOMES = {'succeeded', 'failed', 'cancelled', 'snoozed', 'released', 'lost'}
@@ -73,7 +77,8 @@ function Store.table_for(id, need)
     was_worker = false, was_cancel = false, was_holds = false, state = false, due = 0, seq = 0, enqueued_at = 0,
     attempt = 0, tries = 0, past = 0, units = 0, refusals = false, started_at = false, ended_at = false,
     expires_at = false, outcome = false, worker = false, offered_by = false, waiting_on = false, holds = false,
-    error = false, progress = false, result = false, cancel = false, aside = false,
+    error = false, progress = false, result = false, cancel = false, aside = false, suspicion = 0, lost = 0,
+    lost_after = 0,
   }
   Store.use(job)
   return job
@@ -107,8 +112,14 @@ function Store.unfold(id, text)
   local known = Store.still_running(id, text)
   if known then return known end
   local state, outcome, number, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, ended_at,
-    expires_at, need, worker, offered_by, waiting_on, holds, error, progress, result = struct.unpack(Store.LAYOUT, text)
+    expires_at, need, worker, offered_by, waiting_on, holds, error, progress, result, tail =
+    struct.unpack(Store.LAYOUT, text)
   local job, flags = Store.table_for(id, Store.need(need)), Store.flags[number] or Store.flags_of(number)
+  job.suspicion, job.lost, job.lost_after = 0, 0, 0
+  if state > Store.SUSPECT then
+    state = state - Store.SUSPECT
+    job.suspicion, job.lost, job.lost_after = struct.unpack(Store.TAIL, text, tail)
+  end
   local name = Store.STATES[state]
   worker = flags.worker and worker
   job.state, job.was, job.worker, job.was_worker = name, name, worker, worker
@@ -131,10 +142,14 @@ function Store.folded(job)
   local offered_by, waiting_on = job.offered_by or '', job.waiting_on or ''
   worker, error, progress, result = worker or '', error or '', progress or '', result or ''
   holds = holds and holds.text or ''
+  local state, tail = Store.CODES[job.state], ''
+  if job.lost_after > 0 or job.lost > 0 then
+    state, tail = state + Store.SUSPECT, struct.pack(Store.TAIL, job.suspicion, job.lost, job.lost_after)
+  end
   return struct.pack(
-    Store.LAYOUT, Store.CODES[job.state], Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
+    Store.LAYOUT, state, Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
     job.enqueued_at, job.attempt, job.tries, job.past, job.units, refusals or 0, started_at or 0, job.ended_at or 0,
     job.expires_at or 0, #need, need, #worker, worker, #offered_by, offered_by, #waiting_on, waiting_on, #holds, holds,
     #error, error, #progress, progress, #result, result
-  )
+  ) .. tail
 end

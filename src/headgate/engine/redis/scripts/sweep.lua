@@ -1,5 +1,6 @@
 -- sweep: what time does, each duty bounded.
--- answers {due, lost, offered, expired, more, next_due, now}. Cost: at most 1000 of each kind.
+-- answers {due, lost, offered, expired, more, next_due, now, {{id, task, error} …} of jobs that failed by loss}.
+-- Cost: at most 1000 of each kind, except that a worker is lost with all that it ran.
 local MOST = 1000
 
 local function until_now(name, most)
@@ -10,29 +11,23 @@ local function arrivals()
   local ids = {}
   for i, member in ipairs(until_now('scheduled', MOST)) do ids[i] = sub(member, 13) end
   Store.load(ids)
-  for _, id in ipairs(ids) do Moves.come(Store.job(id)) end
+  for _, id in ipairs(ids) do
+    local job = Store.job(id)
+    if job and job.state == 'scheduled' then Moves.come(job) end
+  end
   return #ids
 end
 
-local function lose_worker(worker, most)
-  local key = base .. 'run:' .. worker
-  local running = call('ZRANGE', key, 0, most - 1)
-  if most < 1 then running = {} end
-  Store.load(running)
-  for _, id in ipairs(running) do Moves.lose(Store.job(id)) end
-  if #running == call('ZCARD', key) then
-    Write.field('workers', worker, false)
-    Write.score('leases', worker, false)
-  end
-  return #running
-end
-
+-- Whole workers, since blame compares what one ran; the bound is checked between them.
 local function lost()
-  local count = 0
+  local count, failed = 0, {}
   for _, worker in ipairs(until_now('leases', MOST)) do
-    count = count + lose_worker(worker, MOST - count)
+    if count >= MOST then break end
+    local attempts, gone = Moves.lose_worker(worker)
+    count = count + attempts
+    for _, row in ipairs(gone) do failed[#failed + 1] = row end
   end
-  return count
+  return count, failed
 end
 
 local function timers()
@@ -83,15 +78,16 @@ local function forget_meters()
 end
 
 local function verb()
-  local due, gone = arrivals(), lost()
+  local due = arrivals()
+  local gone, failed = lost()
   local rung = timers()
   reservations()
   overrides()
   local expired = retention()
   forget_meters()
   local offered = Admission.offer()
-  local more = due == MOST or gone == MOST or rung == MOST or expired == MOST
+  local more = due == MOST or gone >= MOST or rung == MOST or expired == MOST
   Step.finish()
   local next_due = Step.next_due()
-  return {due, gone, offered, expired, more, next_due, now}
+  return {due, gone, offered, expired, more, next_due, now, failed}
 end
