@@ -28,14 +28,14 @@ PYTEST = ["-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cachep
 
 def caught_by(mutant: Mutant, herd: Herd, copy: Path) -> str | None:
     """The first test that fails; None if all pass."""
-    mutant.apply(copy / "headgate")
+    whole = mutant.apply(copy / "headgate")
     try:
         for stage in herd.tests:
             if (name := _first_failure(stage, copy)) is not None:
                 return name
         return None
     finally:
-        mutant.undo(copy / "headgate")
+        (copy / "headgate" / mutant.file).write_text(whole)
 
 
 def _first_failure(stage: list[str], copy: Path) -> str | None:

@@ -22,16 +22,14 @@ class Mutant(NamedTuple):
         """The file as it is."""
         return (SOURCE / self.file).read_text()
 
-    def apply(self, source: Path) -> None:
-        """Break a copy of the source tree."""
-        assert self.text.count(self.find) == 1, (
-            f"{self.file}: {self.find!r} occurs {self.text.count(self.find)} times"
+    def apply(self, source: Path) -> str:
+        """Break a copy of the source tree; returns the text that mends it."""
+        whole = (source / self.file).read_text()
+        assert whole.count(self.find) == 1, (
+            f"{self.file}: {self.find!r} occurs {whole.count(self.find)} times"
         )
-        (source / self.file).write_text(self.text.replace(self.find, self.replace))
-
-    def undo(self, source: Path) -> None:
-        """Mend the copy."""
-        (source / self.file).write_text(self.text)
+        (source / self.file).write_text(whole.replace(self.find, self.replace))
+        return whole
 
 
 class Herd(NamedTuple):
