@@ -66,6 +66,9 @@ def run(name: str, only: str | None) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="headgate-mutants-") as folder:
         copy = Path(folder)
         shutil.copytree(SOURCE, copy / "headgate", ignore=shutil.ignore_patterns("__pycache__"))
+        for stage in herd.tests:
+            if (failing := _first_failure(stage, copy)) is not None:
+                raise SystemExit(f"{name}: {failing} fails without any mutant; mend that first")
         for number, mutant in enumerate(chosen, 1):
             began = time.monotonic()
             test = caught_by(mutant, herd, copy)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.mutants import memory, redis, sqlite
+from tests.mutants import memory, redis, sqlite, worker
 from tests.mutants.mutant import Herd
 
-HERDS: dict[str, Herd] = {"memory": memory.HERD, "sqlite": sqlite.HERD, "redis": redis.HERD}
+HERDS: dict[str, Herd] = {
+    "memory": memory.HERD,
+    "sqlite": sqlite.HERD,
+    "redis": redis.HERD,
+    "worker": worker.HERD,
+}
