@@ -32,13 +32,11 @@ demo: $(STAMP) ## Watch limits at work
 	@$(BIN)/headgate demo $(ARGS)
 
 test: lint types contracts ## Everything CI checks: lint, types, import contracts, all tests
-	@$(BIN)/pytest -n auto $(FAST)
-	@$(BIN)/pytest -n auto -m "server and not slow"
-	@$(BIN)/pytest -n auto -m "postgres and not slow"
-	@$(BIN)/pytest -m "slow and not postgres"
+	@$(BIN)/pytest -n auto --dist=worksteal -m "not slow"
+	@$(BIN)/pytest -n 2 --dist=worksteal -m "slow and (chaos or not postgres)"
 
 test-fast: $(STAMP) ## The tests that take less than a minute together
-	@$(BIN)/pytest -n auto $(FAST) $(ARGS)
+	@$(BIN)/pytest -n auto --dist=worksteal $(FAST) $(ARGS)
 
 test-postgres: $(STAMP) ## All tests on PostgreSQL, also those that take long (CONTRIBUTING.md: other versions)
 	@HEADGATE_DEADLOCK_SECONDS=60 $(BIN)/pytest -m postgres $(ARGS)

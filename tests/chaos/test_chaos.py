@@ -16,7 +16,7 @@ from tests.chaos.judge import Case, Final, judge
 from tests.chaos.places import PLACES
 from tests.redis_servers import binary
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.chaos, pytest.mark.timeout(180)]
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 12
