@@ -53,8 +53,8 @@ def _first_failure(stage: list[str], copy: Path) -> str | None:
     if process.returncode == 0:
         return None
     found = re.search(r"^(?:FAILED|ERROR) (\S+.*?)(?: - .*)?$", said, re.MULTILINE)
-    if found is None and "Timeout" not in said and process.returncode == 5:
-        raise SystemExit(f"no tests: {' '.join(stage)}")
+    if process.returncode in (4, 5):
+        raise SystemExit(f"{' '.join(stage)} cannot be run:\n{said[-1000:]}")
     return found[1] if found else f"{' '.join(stage)} ended with code {process.returncode}"
 
 
