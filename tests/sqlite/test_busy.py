@@ -10,7 +10,9 @@ import pytest
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Filter, Limit, Settings, Worker
+from headgate.engine.deadline import within
 from headgate.engine.sqlite import SqliteEngine
+from headgate.engine.sqlite.step import Step
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
@@ -123,3 +125,44 @@ async def test_a_process_that_dies_in_its_transaction_blocks_nobody(engine: Sqli
         other.kill()
         await asyncio.wait_for(enqueueing, 5)
     assert await engine.states(["j"]) == [JobState.READY]
+
+
+async def test_a_verb_ends_at_its_deadline_and_never_takes_effect_later(engine: SqliteEngine, path: Path):
+    with Child(HOLD, path) as other:
+        await hold(other, None)
+        began = time.monotonic()
+        with within(0.2), pytest.raises(EngineUnavailable):
+            await engine.enqueue([job("first")])
+        assert time.monotonic() - began < 2
+        patient = asyncio.ensure_future(engine.enqueue([job("patient")]))
+        await asyncio.sleep(0.05)  # the writer's thread waits for the lock with it
+        with within(0.2), pytest.raises(EngineUnavailable, match="nothing was done"):
+            await engine.enqueue([job("impatient")])
+        other.tell("go")
+        assert await asyncio.to_thread(other.hear) == "let go"
+        await patient
+    assert await engine.states(["first", "impatient", "patient"]) == [None, None, JobState.READY]
+
+
+async def test_a_verb_whose_step_runs_past_its_deadline_says_that_its_effect_is_not_known(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+):
+    enqueue = Step.enqueue
+
+    def slow(step: Step, jobs: list[NewJob]) -> object:
+        time.sleep(0.4)
+        return enqueue(step, jobs)
+
+    monkeypatch.setattr(Step, "enqueue", slow)
+    jobs = [job(f"j{number}") for number in range(10)]
+    with within(0.1), pytest.raises(EngineUnavailable, match="not known whether it took effect"):
+        await engine.enqueue(jobs)
+
+
+async def test_reads_have_the_timeout_of_the_settings(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+):
+    engine = await open_engine(Settings(timeout=SECOND // 10))
+    monkeypatch.setattr("headgate.engine.sqlite.reading.count", lambda *_: time.sleep(0.5))
+    with pytest.raises(EngineUnavailable, match="gave no answer"):
+        await engine.count(Filter())

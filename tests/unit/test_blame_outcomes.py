@@ -95,7 +95,7 @@ class World:
         self.crashes += 1
         lost, self.running[number] = self.running[number], []
         self.down[number] = now + 3 * SECOND
-        for job, verdict in zip(lost, blame(lost, now), strict=True):
+        for job, verdict in zip(lost, blame(lost, now, now), strict=True):
             job.take(verdict)
             (self.failed if verdict.fails else self.line).append(job)
 

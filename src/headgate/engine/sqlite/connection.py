@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import threading
 import time
@@ -76,15 +77,16 @@ def connect(path: str, synchronous: Synchronous, busy_timeout: int) -> Connectio
 
 
 class Haste(threading.local):
-    """`with haste:` this thread has no time to wait for another process's lock, and is told so at once."""
+    """How long this thread may wait for another process's lock. `with haste:` not at all, and is told so at once."""
 
-    now = False
+    until = math.inf
+    """A time of the monotonic clock."""
 
     def __enter__(self) -> None:
-        self.now = True
+        self.until = 0.0
 
     def __exit__(self, *_: object) -> None:
-        self.now = False
+        self.until = math.inf
 
 
 haste = Haste()
@@ -100,7 +102,7 @@ def patience(busy_timeout: int) -> Callable[[int], bool]:
         now = time.monotonic()
         if count == 0:
             deadline = now + busy_timeout / SECOND
-        if haste.now or now >= deadline:
+        if now >= min(deadline, haste.until):
             return False
         time.sleep(random.uniform(0.0002, 0.0005 + min(count, 50) * 0.0001))
         return True

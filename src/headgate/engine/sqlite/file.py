@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from headgate.engine.contract import Settings
+from headgate.engine.deadline import seconds
 from headgate.engine.sqlite.checkpoints import Checkpoints
 from headgate.engine.sqlite.connection import Connection, Synchronous, check_library, connect
 from headgate.engine.sqlite.lane import Lane
@@ -80,13 +81,13 @@ class File:
             done[:] = [step]
             return result
 
-        signal = partial(self._signal, done)
+        signal, left = partial(self._signal, done), seconds(self._settings)
         if brief and not self._checkpoints.due:
-            return await self._writer.run_brief(operation, signal)
+            return await self._writer.run_brief(operation, left, signal)
         look = (
             None if glance is None else lambda: glance(self._step(self._writer, self._writing, now, opening))
         )
-        return await self._writer.run(operation, look, signal)
+        return await self._writer.run(operation, left, look, signal)
 
     async def read(self, work: Work[T], now: int | None) -> T:
         """Run `work` over one consistent view of the file."""
@@ -99,7 +100,7 @@ class File:
             finally:
                 execute("COMMIT")
 
-        return await self._reader.run(operation)
+        return await self._reader.run(operation, seconds(self._settings))
 
     def _step(self, lane: Lane, rules: Rules, now: int | None, opening: Callable[[Connection], int]) -> Step:
         book = rules.current(lane.connection, opening(lane.connection))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import math
 import threading
 import time
 from collections import defaultdict
@@ -39,17 +40,29 @@ class Operation:
     """Work for the lane. `glance` may answer without a transaction when there is nothing to write; `after` runs once
     the result is safely committed."""
 
-    __slots__ = ("after", "future", "glance", "loop", "result", "work")
+    __slots__ = ("_claimed", "after", "begun", "future", "glance", "loop", "result", "until", "work")
 
     def __init__(
-        self, work: Callable[[], Any], glance: Glance | None, after: Callable[[], None] | None
+        self, work: Callable[[], Any], glance: Glance | None, after: Callable[[], None] | None, seconds: float
     ) -> None:
         self.work = work
+        self.until = time.monotonic() + seconds
+        self.begun = False
+        self._claimed = threading.Lock()
         self.glance = glance
         self.after = after
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
+
+    def begin(self) -> bool:
+        """Whether it is still wanted; from now on it cannot be withdrawn. Asked again where a group broke."""
+        self.begun = self.begun or self._claimed.acquire(blocking=False)
+        return self.begun
+
+    def withdraw(self) -> bool:
+        """Whether it had not begun: it never will."""
+        return self._claimed.acquire(blocking=False)
 
 
 class Lookout(Protocol):
@@ -125,24 +138,40 @@ class Lane:
         self._queue.put(_nothing)
 
     async def run(
-        self, work: Callable[[], T], glance: Glance | None = None, after: Callable[[], None] | None = None
+        self,
+        work: Callable[[], T],
+        seconds: float,
+        glance: Glance | None = None,
+        after: Callable[[], None] | None = None,
     ) -> T:
-        """Run `work` on the lane's thread and wait for it."""
-        operation = Operation(work, glance, after)
+        """Run `work` on the lane's thread and wait for it, for so many seconds."""
+        operation = Operation(work, glance, after, seconds)
         with self._lock:
             if self._stopped:
                 raise EngineUnavailable(f"{self.path} was closed")
             self._queue.put(operation)
-        return await operation.future
+        timer = operation.loop.call_later(seconds, self._too_late, operation, seconds)
+        try:
+            return await operation.future
+        finally:
+            timer.cancel()
 
-    async def run_brief(self, work: Callable[[], T], after: Callable[[], None]) -> T:
+    def _too_late(self, operation: Operation, seconds: float) -> None:
+        """The caller has waited long enough. What has not begun never will."""
+        if not operation.future.done():
+            known = "nothing was done" if operation.withdraw() else "it is not known whether it took effect"
+            operation.future.set_exception(
+                EngineUnavailable(f"{self.path} gave no answer within {seconds:.3g} seconds; {known}")
+            )
+
+    async def run_brief(self, work: Callable[[], T], seconds: float, after: Callable[[], None]) -> T:
         """Run work that takes less time than two hops between threads: here and now if nobody is at work, else as `run`
         does. Other callers get their turn in between; what they bring meanwhile is run together."""
         if self._hasty or time.monotonic() < self._cautious_until or not self._queue.empty():
-            return await self.run(work, None, after)
+            return await self.run(work, seconds, None, after)
         done = self._at_once(work)
         if done is None:
-            return await self.run(work, None, after)
+            return await self.run(work, seconds, None, after)
         after()
         self._hasty = True
         try:
@@ -247,23 +276,31 @@ class Lane:
         return batch, _nothing
 
     def _run_batch(self, batch: list[Operation]) -> None:
-        if len(batch) > 1 and self._writes and self._run_together(batch):
-            return
-        for operation in batch:
-            operation.result = self._run_alone(operation)
+        haste.until = max(operation.until for operation in batch)
+        try:
+            if len(batch) > 1 and self._writes and self._run_together(batch):
+                return
+            for operation in batch:
+                haste.until = operation.until
+                operation.result = self._run_alone(operation)
+        finally:
+            haste.until = math.inf
 
     def _run_alone(self, operation: Operation) -> Any:
         try:
             with translated(self.path):
+                if not self._writes:
+                    return operation.work() if operation.begin() else None
                 if operation.glance is not None and (seen := operation.glance()) is not None:
                     return seen
-                return self._transaction(operation.work) if self._writes else operation.work()
+                return self._transaction(operation)
         except BaseException as error:
             return Raised(error)
 
-    def _transaction(self, work: Callable[[], T]) -> T:
+    def _transaction(self, operation: Operation) -> Any:
+        """The caller may have given up while this thread waited for another process's lock."""
         self.connection.execute("BEGIN IMMEDIATE")
-        return self._commit(work)
+        return self._commit(lambda: operation.work() if operation.begin() else None)
 
     def _commit(self, work: Callable[[], T]) -> T:
         try:
@@ -290,6 +327,8 @@ class Lane:
 
     def _run_each(self, batch: list[Operation]) -> None:
         for operation in batch:
+            if not operation.begin():
+                continue
             self.connection.execute("SAVEPOINT operation")
             try:
                 with translated(self.path):
