@@ -177,7 +177,7 @@ class _Partition:
     def _suspects(self) -> list[str]:
         """Ready suspects stand in lines of their own."""
         wanted = {id for id in self._ids("ready") if self.jobs[id][1].suspicion}
-        stored = {member[30:] for line in self._family("suspect:") for member in self._all(f"suspect:{line}")}
+        stored = {member[31:] for line in self._family("suspect:") for member in self._all(f"suspect:{line}")}
         return self._same("suspect:", stored, wanted)
 
     def _workers(self) -> list[str]:
@@ -215,7 +215,7 @@ class _Partition:
             skip = 0 if state == "running" else 30
             lines = [name for name in self.names if name.startswith(families)]
             ids = [
-                member[skip:].decode()
+                member[skip + line.startswith("suspect:") :].decode()
                 for line in lines
                 for member in self.client.zrange(self.tag + line.encode(), 0, -1)
             ]

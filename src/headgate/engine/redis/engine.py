@@ -39,7 +39,6 @@ from headgate.engine.redis.catalogue import VERSION
 from headgate.engine.redis.part import RedisPart
 from headgate.engine.redis.records import (
     or_false,
-    or_none,
     packed_jobs,
     packed_limit,
     packed_override,
@@ -85,7 +84,11 @@ class RedisEngine(Engine):
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> None:
-        await self.store.open()
+        try:
+            await self.store.open()
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         store, self._opened = self._opened, None
@@ -93,8 +96,11 @@ class RedisEngine(Engine):
             await store.close()
 
     async def migrate(self) -> tuple[int, int]:
-        await self.store.open()
-        return VERSION, VERSION
+        return await self.store.open(), VERSION
+
+    async def version(self) -> int:
+        """The version of the store; 0 if there is none yet. Founds nothing."""
+        return await self.store.version()
 
     async def clock(self) -> int:
         if self._clock is not None:
@@ -133,7 +139,9 @@ class RedisEngine(Engine):
         )
         (states, there), _ = await store.one(store.partitions[number], "enqueue", given, specs, self.now(now))
         store.remember(limits)
+        store.settle_in(number, (job.id for job in jobs))
         found = [Enqueued(job.id, STATES[state], True) for job, state in zip(jobs, states, strict=True)]
+        store.settle_in(number, (id for _, id in there))
         for place, id in there:
             found[place - 1] = Enqueued(id, STATES[states[place - 1]], False)
         store.watchers.came(
@@ -247,13 +255,8 @@ class RedisEngine(Engine):
         return await self._each("delete", ids, now)
 
     async def _each(self, verb: str, ids: Sequence[str], now: int | None) -> list[Verdict]:
-        """Each partition speaks of the jobs it has; what none of them knows is unknown."""
-        answers = await self.store.answers(verb, list(ids), self.now(now))
-        verdicts: list[Verdict] = []
-        for rows in zip(*answers, strict=True):
-            id, done, state = next((row for row in rows if row[2] is not False), rows[0])
-            verdicts.append(Verdict(id, done, None if state is False else JobState(state)))
-        return verdicts
+        rows = await self.store.by_ids(verb, ids, lambda row: row[2] is False, self.now(now))
+        return [Verdict(id, done, None if state is False else JobState(state)) for id, done, state in rows]
 
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
         return any(await self.store.answers("pause", [queue], self.now(now)))
@@ -271,6 +274,7 @@ class RedisEngine(Engine):
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         spread.check_limits([Limit(override.name, "concurrency", None)], self.target.partitions)
+        exact.check_override(override)
         await self.store.all("override", packed_override(override), self.now(now))
 
     async def clear_override(
@@ -281,6 +285,7 @@ class RedisEngine(Engine):
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         store = self.store
+        exact.check_number(Key.of(key).name, max)
         partition = store.partitions[spread.home(Key.of(key).tenant, self.target.partitions)]
         await store.one(partition, "compute", [key, max], now=self.now(now))
 
@@ -313,11 +318,8 @@ class RedisEngine(Engine):
         ]
 
     async def states(self, ids: Sequence[str]) -> list[JobState | None]:
-        answers = await self.store.answers("states", list(ids))
-        known = [
-            next((state for state in row if state is not False), False) for row in zip(*answers, strict=True)
-        ]
-        return [None if state is False else JobState(or_none(state)) for state in known]
+        known = await self.store.by_ids("states", ids, lambda state: state is False)
+        return [None if state is False else JobState(state) for state in known]
 
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
         return await finding.find(self.store, filter, limit, after)

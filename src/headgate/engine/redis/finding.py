@@ -31,10 +31,9 @@ async def fields_in(store: Store, partition: Partition, ids: Sequence[str]) -> l
 
 async def fields(store: Store, ids: Sequence[str]) -> list[Fields | None]:
     """What any partition keeps of these jobs."""
-    found: list[Fields | None] = [None] * len(ids)
-    for partition in store.partitions:
-        for place, kept in enumerate(await fields_in(store, partition, ids)):
-            found[place] = found[place] or kept
+    found: list[Fields | None] = []
+    for start in range(0, len(ids), MOST):
+        found += await store.by_ids("get", ids[start : start + MOST], lambda kept: kept is None)
     return found
 
 

@@ -127,42 +127,71 @@ local function running(worker)
   return jobs
 end
 
--- The first suspects, group by group, as far as the worker has room for them; those of tasks that it does not know, too:
--- they will be set aside. Cost: what the worker runs and what it wants, where there are ready suspects; else nothing.
-local function first_suspects(groups, most, worker, record, stored)
-  if #stored == 0 and next(Lines.suspected) == nil then return nil end
-  local jobs, mine, found = {}, {}, {}
+-- The first suspects as {job, number of its group}, gravest first, then group by group.
+local function suspects_in(groups, most, known, stored)
+  local found = {}
   for number, names in ipairs(groups) do
-    for _, job in ipairs(Store.ranked(first_of(suspect_lines(names, stored, record.known), most))) do
-      jobs[#jobs + 1] = {job, number}
-      if record.known[job.need.task] then mine[#mine + 1] = job end
+    local members, ranks = first_of(suspect_lines(names, stored, known), most), {}
+    for i, member in ipairs(members) do ranks[i] = sub(member, 2) end
+    for i, job in ipairs(Store.ranked(ranks)) do
+      found[#found + 1] = {job = job, group = number, mark = sub(members[i], 1, 1), place = #found}
     end
   end
-  local fit = #mine > 0 and Blame.first(mine, record[6], running(worker))
-  for _, pair in ipairs(jobs) do
-    local job, group = pair[1], Write.of(found, pair[2])
-    if not record.known[job.need.task] or fit[job] then group[#group + 1] = job.rank end
-  end
+  table.sort(found, function(a, b)
+    if a.mark ~= b.mark then return a.mark < b.mark end
+    return a.place < b.place
+  end)
   return found
 end
 
+-- Which suspects are claimed now: as far as the worker has room for them, and all of tasks that it does not know, which
+-- will be set aside. Answers the grave ones, to be tried before anything else, and the ranks of the others by group.
+-- Cost: what the worker runs and what it wants, where there are ready suspects; else nothing.
+local function first_suspects(groups, most, worker, record, stored)
+  if #stored == 0 and next(Lines.suspected) == nil then return Lines.NONE, Lines.NONE end
+  local all, mine, grave, light = suspects_in(groups, most, record.known, stored), {}, {}, {}
+  for _, one in ipairs(all) do
+    if record.known[one.job.need.task] then mine[#mine + 1] = one.job end
+  end
+  local fit = #mine > 0 and Blame.first(mine, record[6], running(worker))
+  for _, one in ipairs(all) do
+    local job = one.job
+    if not record.known[job.need.task] or fit[job] then
+      if job.suspicion >= Blame.GRAVE then
+        grave[#grave + 1] = job
+      else
+        local ranks = Write.of(light, one.group)
+        ranks[#ranks + 1] = job.rank
+      end
+    end
+  end
+  return grave, light
+end
+
+-- The next ready jobs: grave suspects, then queue after queue as given, or all queues as one.
 local function ready_jobs(queues, worker, record, found, suspects)
   return function(most)
     local asides, members = all_asides(found.asides), {}
     local groups = groups_of(queues, asides, found)
-    local blamed = suspects and first_suspects(groups, most, worker, record, found.suspects)
+    local grave, light = Lines.NONE, Lines.NONE
+    if suspects then grave, light = first_suspects(groups, most, worker, record, found.suspects) end
+    local left = most - #grave
     for number, names in ipairs(groups) do
-      if #members >= most then break end
+      if #members >= left then break end
       local lines = {}
       for _, queue in ipairs(names) do add_lines(lines, queue, asides, record.known) end
-      local first = first_of(lines, most - #members, blamed and blamed[number])
+      local first = first_of(lines, left - #members, light[number])
       if #groups == 1 then
         members = first
       else
         for _, member in ipairs(first) do members[#members + 1] = member end
       end
     end
-    return Store.ranked(members)
+    if #grave == 0 then return Store.ranked(members) end
+    local jobs = {}
+    for i = 1, math.min(#grave, most) do jobs[i] = grave[i] end
+    for _, job in ipairs(Store.ranked(members)) do jobs[#jobs + 1] = job end
+    return jobs
   end
 end
 

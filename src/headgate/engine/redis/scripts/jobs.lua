@@ -63,6 +63,12 @@ function Store.rank(job)
   return rank
 end
 
+-- What stands for a job in its line: its rank, in lines of suspects behind a mark.
+function Store.member(job)
+  if job.suspicion > 0 and job.state == 'ready' then return Blame.mark(job) .. Store.rank(job) end
+  return Store.rank(job)
+end
+
 -- The arrival as text; it stands in the rank.
 function Store.arrival(job)
   return job.rank and sub(job.rank, 19, 30) or format('%012d', job.seq)
@@ -104,7 +110,7 @@ end
 function Store.leave(job)
   local state = job.state
   if job.offered_by then Ledger.promise(job, -1) end
-  if state == 'ready' or state == 'waiting' then Lines.remove(Store.line(job), Store.rank(job)) end
+  if state == 'ready' or state == 'waiting' then Lines.remove(Store.line(job), Store.member(job)) end
   if job.need.unique and not Store.ENDED[state] then
     local rival = Store.rival(job.need.tenant, job.need.unique)
     if rival and rival.id == job.id then Store.set_rival(job, false) end
@@ -114,7 +120,7 @@ end
 function Store.enter(job)
   local state = job.state
   if job.offered_by then Ledger.promise(job, 1) end
-  if state == 'ready' or state == 'waiting' then Lines.add(Store.line(job), Store.rank(job)) end
+  if state == 'ready' or state == 'waiting' then Lines.add(Store.line(job), Store.member(job)) end
   if job.need.unique and not Store.ENDED[state] and not Store.rival(job.need.tenant, job.need.unique) then
     Store.set_rival(job, job.id)
   end

@@ -6,6 +6,7 @@
 Lifecycle.LOST = 'the worker was lost while it ran this job'
 Lifecycle.POISON = 'lost %d times with its worker, the last time as the only suspect: it probably kills its process'
 Lifecycle.AT_MOST_ONCE = 'lost with its worker, and its policy allows no loss'
+Lifecycle.LATEST = 8e15 -- exact.py: what is put off for longer comes then
 Lifecycle.LOSSES = 5 -- of policies that were stored before they had such a number
 
 Lifecycle.KEEP = {succeeded = 'keep_succeeded', failed = 'keep_failed', cancelled = 'keep_cancelled'}
@@ -18,10 +19,10 @@ function Lifecycle.settle(job, kind, value, retry_in)
   if kind == 'failed' then
     if cancelled then return 'cancelled', 'failed', value end
     if not retry_in then return 'failed', 'failed', value end
-    return false, 'failed', value, false, now + retry_in, true
+    return false, 'failed', value, false, math.min(now + retry_in, Lifecycle.LATEST), true
   end
   if cancelled then return 'cancelled', kind end
-  if kind == 'snoozed' then return false, 'snoozed', false, false, now + value, false end
+  if kind == 'snoozed' then return false, 'snoozed', false, false, math.min(now + value, Lifecycle.LATEST), false end
   return false, 'released', false, false, math.min(job.due, now), false
 end
 

@@ -77,8 +77,9 @@ end
 
 -- Attempts of one lost worker end, all of them together, since blame compares them. Answers {id, task, error} of those
 -- that fail by it.
-function Moves.lose(jobs, seen)
-  local fails, failed = Blame.judge(jobs, seen), {}
+function Moves.lose(jobs, seen, lease)
+  local died = math.min(now, seen + math.floor(lease / 2)) -- it renews its lease three times in it
+  local fails, failed = Blame.judge(jobs, seen, died), {}
   for _, job in ipairs(jobs) do
     Moves.close(job, Lifecycle.lose(job, fails[job]))
     if job.state == 'failed' then failed[#failed + 1] = {job.id, job.need.task, job.error} end
@@ -89,8 +90,8 @@ end
 -- A worker is gone: so are its registration and its attempts. It was last seen when it renewed its lease.
 function Moves.lose_worker(worker)
   local lease, text = call('ZSCORE', base .. 'leases', worker), call('HGET', base .. 'workers', worker)
-  local jobs = Moves.running_of(worker)
-  local failed = Moves.lose(jobs, lease and text and tonumber(lease) - parse(text)[3] or 0)
+  local jobs, length = Moves.running_of(worker), lease and text and parse(text)[3]
+  local failed = Moves.lose(jobs, length and tonumber(lease) - length or 0, length or 0)
   Moves.forget_worker(worker)
   return #jobs, failed
 end

@@ -1,7 +1,7 @@
 -- sweep: what time does, each duty bounded.
 -- answers {due, lost, offered, expired, more, next_due, now, {{id, task, error} …} of jobs that failed by loss}.
 -- Cost: at most 1000 of each kind, except that a worker is lost with all that it ran.
-local MOST = 1000
+local MOST, IDLE = 1000, 3600 * 1000000
 
 local function until_now(name, most)
   return call('ZRANGEBYSCORE', base .. name, '-inf', now_text, 'LIMIT', '0', format('%d', most))
@@ -65,9 +65,12 @@ local function retention()
   return #old
 end
 
+-- Full buckets and empty windows; whether there may be more of them.
 local function forget_meters()
-  for _, ident in ipairs(until_now('meters', MOST)) do Write.score('meters', ident, false) end
-  for _, ident in ipairs(until_now('windows', MOST)) do
+  local full = until_now('meters', MOST)
+  for _, ident in ipairs(full) do Write.score('meters', ident, false) end
+  local empty = until_now('windows', MOST)
+  for _, ident in ipairs(empty) do
     local rule = Book.rule(ident)
     if not rule.exact or Window.load(ident, rule).spent <= 0 then
       Window.forget(ident)
@@ -75,6 +78,23 @@ local function forget_meters()
       Write.score('windows', ident, now + rule.period)
     end
   end
+  return #full == MOST or #empty == MOST
+end
+
+-- Computed numbers of keys that have been neither held nor waited for since an hour ago; the others are looked at again.
+local function forget_computed()
+  local old = call('ZRANGEBYSCORE', base .. 'refreshed', '-inf', Text.whole(now - IDLE), 'LIMIT', '0', Text.whole(MOST))
+  for _, ident in ipairs(old) do
+    if Ledger.held(ident) > 0 or #Ledger.stored_queues(ident) > 0 then
+      Write.score('refreshed', ident, now)
+    else
+      Book.change('forgotten', ident)
+      Write.field('computed', ident, false)
+      Write.score('computes', Book.by_name(ident), false)
+      Write.score('refreshed', ident, false)
+    end
+  end
+  return #old == MOST
 end
 
 local function verb()
@@ -84,9 +104,9 @@ local function verb()
   reservations()
   overrides()
   local expired = retention()
-  forget_meters()
+  local meters, computed = forget_meters(), forget_computed()
   local offered = Admission.offer()
-  local more = due == MOST or gone >= MOST or rung == MOST or expired == MOST
+  local more = due == MOST or gone >= MOST or rung == MOST or expired == MOST or meters or computed
   Step.finish()
   local next_due = Step.next_due()
   return {due, gone, offered, expired, more, next_due, now, failed}
