@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant(SWEEP, "  reservations()\n  overrides()", "  overrides()", "reservations never run out"),
     Mutant(SWEEP, "  reservations()\n  overrides()", "  reservations()", "overrides never run out"),
     Mutant(SWEEP, "      Ledger.let_go(ident, job)\n      Admission.touch(ident)", "      Ledger.let_go(ident, job)", "a reservation that ran out wakes nothing"),
-    Mutant(SWEEP, "  forget_meters()\n  local offered", "  local offered", "full buckets and old windows are kept for ever"),
+    Mutant(SWEEP, "  local meters, computed = forget_meters(), forget_computed()", "  local meters, computed = false, forget_computed()", "full buckets and old windows are kept for ever"),
     Mutant(RATES, "  meter.full_at = math.max(meter.full_at, now) + units * pace.interval", "  meter.full_at = meter.full_at + units * pace.interval", "an idle bucket saves up tokens for ever"),
     Mutant(RATES, "  return (a - rest) / b + (rest > 0 and 1 or 0)", "  return (a - rest) / b", "a token is there before its time"),
     Mutant(RATES, "  meter.spent = meter.spent + units\n", "", "a window forgets what was spent in the same step"),
