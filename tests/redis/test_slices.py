@@ -36,7 +36,7 @@ async def test_a_sweep_goes_on_where_the_caller_died_and_nothing_is_overtaken_me
 ) -> None:
     engine = await waiting(start_server, open_engine)
     assert await engine.store.answers("override", packed_override(Override("A", 1))) == [True]
-    assert await engine.count(READY) == 200
+    assert await engine.count(READY) == 50
     assert audit(await engine.snapshot()) == []
     last = max(f"A={n}" for n in range(KEYS))
     (late,) = await engine.enqueue([NewJob("late", "t", uses=(Use(Key("A", last[2:]).ident),))])

@@ -186,7 +186,7 @@ function Moves.rules_changed(name)
   end
 end
 
-Moves.SLICE = 200
+Moves.SLICE = 50
 
 -- Look at the next keys of a limit that are waited for.
 function Moves.touch_waited(name, after)
