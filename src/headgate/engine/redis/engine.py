@@ -269,19 +269,19 @@ class RedisEngine(Engine):
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
         self._check_limits(limits)
         if limits:
-            await self.store.all("declare", [packed_limit(limit) for limit in limits], self.now(now))
+            await self.store.change("declare", [packed_limit(limit) for limit in limits], self.now(now))
             self.store.remember(limits)
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         spread.check_limits([Limit(override.name, "concurrency", None)], self.target.partitions)
         exact.check_override(override)
-        await self.store.all("override", packed_override(override), self.now(now))
+        await self.store.change("override", packed_override(override), self.now(now))
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
     ) -> bool:
         given = [name, or_false(value), or_false(tenant)]
-        return any(await self.store.answers("clear_override", given, self.now(now)))
+        return any(was for was, _ in await self.store.change("clear_override", given, self.now(now)))
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         store = self.store

@@ -10,6 +10,7 @@ from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.reading import view
 from headgate.engine.redis.records import or_none
 from headgate.engine.redis.store import Store
+from headgate.keys import Key
 
 MOST = 200
 """Keys per script call."""
@@ -27,13 +28,15 @@ class _Pages:
         self.keys: dict[str, Any] = {}
         self.timers: dict[str, int] = {}
         self.workers: set[str] = set()
+        self.changing: set[str] = set()
 
     async def _ask(self, partition: Partition, verb: str, given: list[Any]) -> Any:
         return (await self.store.one(partition, verb, given, now=self.now))[0]
 
     async def read(self, partition: Partition) -> None:
         """One partition."""
-        views, last, self.latest, rest = await self._ask(partition, "snapshot", [False])
+        views, last, self.latest, rest, changing = await self._ask(partition, "snapshot", [False])
+        self.changing |= set(changing)
         self.jobs += map(view, views)
         if rest:
             self._take(rest[0])
@@ -47,7 +50,7 @@ class _Pages:
 
     async def _read_jobs(self, partition: Partition, last: int | bool) -> None:
         while last is not False:
-            views, last, self.latest, _ = await self._ask(partition, "snapshot", [last])
+            views, last, self.latest, *_ = await self._ask(partition, "snapshot", [last])
             self.jobs += map(view, views)
 
     async def _read_keys(self, partition: Partition) -> None:
@@ -91,5 +94,8 @@ async def snapshot(store: Store, now: int | None) -> Snapshot:
         workers=frozenset(pages.workers),
         now=pages.latest,
         most={key: most for key, (_, _, most) in pages.keys.items() if most is not False},
+        unsettled=frozenset(
+            key for key in pages.keys if pages.changing and Key.of(key).name in pages.changing
+        ),
         torn=pages.torn,
     )

@@ -160,6 +160,16 @@ class Store:
             return self.partitions
         return [partition for partition in self.partitions if partition.number in homes]
 
+    async def change(self, verb: str, given: Any, now: int | None) -> list[Any]:
+        """Change limits in every partition, slice by slice: the verb's answer, or its last part, says whether there is
+        more to act on."""
+        answers = await self.answers(verb, given, now)
+        for partition, answer in zip(self.partitions, answers, strict=True):
+            more: Any = answer if isinstance(answer, bool) else answer[-1]
+            while more:
+                more, _ = await self.one(partition, "go_on", [], now=now)
+        return answers
+
     def remember(self, limits: Iterable[Limit]) -> None:
         """Limits that were declared through this process."""
         self.declared.update((limit.name, limit) for limit in limits)

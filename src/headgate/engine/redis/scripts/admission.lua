@@ -32,7 +32,8 @@ end
 -- ── a job becomes due ─────────────────────────────────────────────────────────────────────────────────────────────
 
 function Admission.is_waited_for(ident, queue)
-  return (Admission.is_rate(ident) or Admission.touched[ident]) and Ledger.has_waiters(ident, queue)
+  return (Admission.is_rate(ident) or Admission.touched[ident] or Book.is_changing(ident))
+    and Ledger.has_waiters(ident, queue)
 end
 
 function Admission.arrive(job)

@@ -180,10 +180,26 @@ end
 function Moves.rules_changed(name)
   Book.changed()
   Moves.adopt(name)
-  for _, ident in ipairs(Book.of_name('waited', name)) do Admission.touch(ident) end
+  Moves.touch_waited(name, false)
   for _, key in ipairs(Ledger.keys) do
     if next(key.lines) ~= nil and Book.key(key.ident).name == name then Admission.touch(key.ident) end
   end
+end
+
+Moves.SLICE = 50
+
+-- Look at the next keys of a limit that are waited for.
+function Moves.touch_waited(name, after)
+  local members, beyond = Looking.slice({'waited'}, name, after, Moves.SLICE)
+  for _, member in ipairs(members) do Admission.touch(Looking.ident(member)) end
+  if beyond or Book.changing[name] then Book.keep_changing(name, beyond and members[#members]) end
+end
+
+-- Act on the next slice of a change of limits; whether something is left.
+function Moves.go_on()
+  local name, after = next(Book.changing)
+  if name then Moves.touch_waited(name, after) end
+  return next(Book.changing) ~= nil
 end
 
 -- Write what differs; a limit is {name, kind, max, period, burst, algorithm}. A name does not change its kind: jobs that

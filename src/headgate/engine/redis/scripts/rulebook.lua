@@ -33,7 +33,25 @@ function Book.changed()
   Book.kept, Book.rules, Book.caps, Book.overridden, Book.stamp = {known = 0}, {}, {}, {}, Book.stamps
 end
 
+-- Limits whose numbers have changed, and up to which of their waited-for keys this has been acted on: a change with very
+-- many keys acts in slices, and what is left of it is kept in `meta`, so that a sweep goes on where a caller died.
+function Book.keep_changing(name, last)
+  local changing = {}
+  for other, at in pairs(Book.changing) do changing[other] = at end
+  changing[name] = last or nil
+  Book.changing, Book.goes_on = changing, true
+end
+
+function Book.is_changing(ident)
+  return next(Book.changing) ~= nil and Book.changing[Book.key(ident).name] ~= nil
+end
+
 function Book.write()
+  if Book.goes_on and next(Book.changing) ~= nil then
+    call('HSET', base .. 'meta', 'changing', pack(Book.changing))
+  elseif Book.goes_on then
+    call('HDEL', base .. 'meta', 'changing')
+  end
   if Book.changes then call('HSET', base .. 'meta', 'rules', redis.sha1hex(Book.changes .. now_text)) end
 end
 

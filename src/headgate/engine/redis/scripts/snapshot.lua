@@ -1,6 +1,7 @@
 -- snapshot: what admission depends on. A small partition in one step, with everything; of a larger one a page of its
 -- unfinished jobs, and Python asks snapshot_keys and snapshot_rest for the others.
--- input {after (seq) or false}   answers {jobs, seq to go on behind or false, now, {keys, timers, workers} or false}; for
+-- input {after (seq) or false}   answers {jobs, seq to go on behind or false, now, {keys, timers, workers} or false, names of limits
+-- whose change is still being acted on}; for
 -- keys see snapshot_keys.lua. Cost: at most 300 jobs, and as many keys and timers.
 local MOST = 300
 
@@ -35,6 +36,7 @@ local function verb(given)
       if job.offered_by then keys[job.offered_by] = true end
     end
   end
-  local beyond = #ids == MOST and last
-  return {views, beyond, now, not given[1] and not beyond and everything(keys)}
+  local beyond, names = #ids == MOST and last, {}
+  for name in pairs(Book.changing) do names[#names + 1] = name end
+  return {views, beyond, now, not given[1] and not beyond and everything(keys), names}
 end

@@ -87,11 +87,12 @@ function Step.begin()
     -- While a slot moves, reading a key that is not there fails. Better here than in the middle of the writing.
     call('EXISTS', base .. 'nothing')
   end
-  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq', 'rules')
+  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq', 'rules', 'changing')
   if not Store.meta[1] then Store.refuse('gone') end
   if tonumber(Store.meta[1]) ~= header.version then Store.refuse('version', Store.meta[1]) end
   if Store.meta[2] ~= header.epoch then Store.refuse('epoch', Store.meta[2]) end
   Book.open(Store.meta[4] or Store.meta[2])
+  Book.changing, Book.goes_on = Store.meta[5] and parse(Store.meta[5]) or Lines.NONE, false
   if not now then
     local time = call('TIME')
     now = time[1] * 1000000 + time[2]

@@ -50,6 +50,7 @@ end
 
 local function overrides()
   for _, scope in ipairs(until_now('untils', MOST)) do
+    if next(Book.changing) ~= nil then return end -- the others run out when this has been acted on
     Moves.set_override(parse(call('HGET', base .. 'overrides', scope))[1], scope, false)
   end
 end
@@ -102,11 +103,13 @@ local function verb()
   local gone, failed = lost()
   local rung = timers()
   reservations()
+  local changing = Moves.go_on()
   overrides()
   local expired = retention()
   local meters, computed = forget_meters(), forget_computed()
   local offered = Admission.offer()
   local more = due == MOST or gone >= MOST or rung == MOST or expired == MOST or meters or computed
+    or changing or next(Book.changing) ~= nil
   Step.finish()
   local next_due = Step.next_due()
   return {due, gone, offered, expired, more, next_due, now, failed}
