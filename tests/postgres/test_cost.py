@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from headgate.engine.audit import audit
-from headgate.engine.contract import Limit, Succeeded, Worker
+from headgate.engine.contract import Filter, Limit, Override, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
@@ -103,3 +103,94 @@ async def test_no_verb_reads_what_waits(
     assert {name: cost for name, cost in costs.items() if cost[0]} == {}, "tables read from end to end"
     assert {name: cost for name, cost in costs.items() if cost[1] > MOST} == {}
     assert audit(await engine.snapshot()) == []
+
+
+KEYS = 4_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_no_verb_reads_what_other_keys_there_are(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    """Thousands of keys are waited for. A change of their limit reads each of them a few times, in slices."""
+    await engine.declare(
+        [Limit("A", "concurrency", 0), Limit("F", "floating", 1), Limit("B", "concurrency", 1)]
+    )
+    await engine.register(Worker("w", frozenset({"t"}), lease=600_000_000))
+    for batch in range(KEYS // 1000):
+        await engine.enqueue(
+            [NewJob(f"w{batch}-{n}", "t", uses=(Use(f"c0:A={batch}-{n}"),)) for n in range(1000)]
+        )
+    while (await engine.sweep()).more:
+        pass
+    for table in ("live", "rechecks"):  # as tidying does
+        process.execute(f'VACUUM ANALYZE "{schema.replace(chr(34), chr(34) * 2)}".{table}')
+    meter = Meter(engine, process, schema)
+    steps: list[tuple[str, Callable[[], Awaitable[object]]]] = [
+        ("enqueue", lambda: engine.enqueue([NewJob("j", "t", uses=(Use("c0:B"),))])),
+        ("exchange", lambda: engine.exchange("w", [], 10, number=1)),
+        ("resume", lambda: engine.resume_worker("w", 2, [])),
+        ("compute", lambda: engine.compute("c0:F=1", 3)),
+        ("keys in use", lambda: engine.keys_in_use("F")),
+        ("limits", lambda: engine.limits("A", after=("A", "A=1-5", ""), limit=10)),
+        ("states", lambda: engine.states(["w0-1"])),
+        ("declare another", lambda: engine.declare([Limit("B", "concurrency", 2)])),
+        ("override another", lambda: engine.override(Override("B", 3))),
+        ("report lost", lambda: engine.report_lost(["w"])),
+    ]
+    costs = {name: await meter.cost(step) for name, step in steps}
+    assert {name: cost for name, cost in costs.items() if cost[0] or cost[1] > MOST} == {}
+    scans, read = await meter.cost(lambda: engine.override(Override("A", 1)))
+    assert scans == 0
+    assert read < 30 * KEYS
+    assert await engine.count(Filter(states=(JobState.READY,))) == KEYS + 1
+    assert audit(await engine.snapshot()) == []
+
+
+@pytest.mark.slow
+async def test_states_do_not_read_what_is_noted_down_to_be_looked_at(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 1)])
+    for n in range(3):
+        await engine.enqueue([NewJob(f"j{n}", "t", uses=A)])
+    name = schema.replace('"', '""')
+    process.execute(
+        f"INSERT INTO \"{name}\".rechecks SELECT 'c0:A=' || n FROM generate_series(1, 100000) AS n"
+    )
+    _, read = await Meter(engine, process, schema).cost(lambda: engine.states(["j0", "j1"]))
+    assert read < MOST
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_what_ever_new_keys_leave_behind_is_forgotten_as_fast_as_it_comes(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    now = 1_000_000_000
+    await engine.declare(
+        [
+            Limit("A", "concurrency", 1), Limit("R", "rate", 5, 1_000_000), Limit("F", "floating", 1),
+            Limit("W", "rate", 5, 1_000_000, algorithm="sliding_window"),
+        ], now=now,
+    )  # fmt: skip
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12), now=now)
+    for turn in range(5):
+        uses = [
+            (Use(f"c0:A={n}"), Use(f"c0:F={n}"), Use(f"r0:R={n}", 1), Use(f"r0:W={n}", 1))
+            for n in range(turn * 400, turn * 400 + 400)
+        ]
+        await engine.enqueue([NewJob(f"j{turn}-{n}", "t", uses=use) for n, use in enumerate(uses)], now=now)
+        for use in uses[:50]:
+            await engine.compute(use[1].key, 2, now=now)
+        while attempts := (await engine.exchange("w", [], 200, now=now)).attempts:
+            await engine.exchange("w", [Succeeded(each.job, each.number) for each in attempts], 0, now=now)
+        now += 3_700_000_000
+        while (await engine.sweep(now=now)).more:
+            pass
+    for _ in range(4):
+        await engine.sweep(now=now)
+    name = schema.replace('"', '""')
+    for table in ("keys", "meters", "starts", "computed", "holders", "timers", "rechecks", "changes"):
+        assert process.execute(f'SELECT count(*) FROM "{name}".{table}') == [(0,)], table

@@ -117,17 +117,16 @@ async def test_a_start_is_booked_when_it_happens_and_not_when_its_step_began(
 
 
 async def test_a_tick_calls_after_its_commit(
-    engine: PostgresEngine, process: PostgresProcess, schema: str
+    engine: PostgresEngine, process: PostgresProcess, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there: list[list[Any]] = []
-    name = quoted(schema)
-    stop = engine.watch_work(lambda: there.append(process.execute(f"SELECT id FROM {name}.jobs")))
-    await asyncio.sleep(0.2)
-    there.clear()
+
+    def signal(**_: bool) -> None:
+        there.append(process.execute(f"SELECT id FROM {quoted(schema)}.jobs"))
+
+    monkeypatch.setattr(engine._store, "signal", signal)
     await engine.tick("nightly", None, 1, [NewJob("n", "t")])
-    assert there
-    assert there[0] == [("n",)]
-    stop()
+    assert there == [[("n",)]]
 
 
 async def test_another_kind_is_refused_also_together_with_jobs(engine: PostgresEngine) -> None:

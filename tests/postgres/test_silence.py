@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -40,7 +40,7 @@ async def engine(proxy: Proxy, process: PostgresProcess, schema: str) -> AsyncIt
 
 
 @asynccontextmanager
-async def in_time(most: float = 4 * TIMEOUT) -> AsyncIterator[None]:
+async def in_time(most: float = 4 * TIMEOUT) -> AsyncGenerator[None]:
     began = time.monotonic()
     yield
     assert time.monotonic() - began < most
@@ -146,7 +146,11 @@ async def test_the_connection_that_listens_notices_silence_and_calls_again_after
     monkeypatch.setattr(waking, "PROBE", 0.2)
     monkeypatch.setattr(waking, "ANSWER_TIMEOUT", 0.3)
     loop, rung = asyncio.get_running_loop(), asyncio.Event()
-    stop = engine.watch_work(lambda: loop.call_soon_threadsafe(rung.set))
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(rung.set)
+
+    stop = engine.watch_work(wake)
     async with asyncio.timeout(5):
         while not process.execute(f'SELECT 1 FROM "{schema.replace(chr(34), chr(34) * 2)}".listeners'):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

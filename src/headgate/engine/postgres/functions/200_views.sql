@@ -1,8 +1,8 @@
 -- For people with psql or a BI tool. Columns are only ever added, at the end: the server refuses to replace a view
 -- otherwise, and replacing keeps what was granted on it and what others have built upon it.
 
--- Whole jobs, unfinished and ended, for the statements that show them. A newcomer shows as ready until somebody has
--- looked at its key.
+-- Whole jobs, unfinished and ended, for the statements that show them. A newcomer shows as ready until its key has been
+-- looked at. (The LIMIT keeps the planner from reading all of `rechecks` at once, which may be many.)
 CREATE OR REPLACE VIEW headgate._jobs AS
 SELECT l.seq, j.id, l.task, l.queue, l.tenant, l.priority, l.due, CASE WHEN l.unmet THEN 'ready' ELSE l.state END
            AS state, j.enqueued_at, j.args, l.use_keys, l.use_units, j.retry, j.timeout, l.unique_key, j.metadata,
@@ -11,7 +11,7 @@ SELECT l.seq, j.id, l.task, l.queue, l.tenant, l.priority, l.due, CASE WHEN l.un
        l.progress, true AS live, l.offered_by, CASE WHEN NOT l.unmet THEN l.refusals END AS refusals, l.set_aside,
        l.suspicion, l.lost
 FROM (SELECT u.*, u.unseen AND u.state = 'waiting'
-                  AND EXISTS (SELECT 1 FROM headgate.rechecks c WHERE c.key = u.waiting_on) AS unmet
+                  AND (SELECT 1 FROM headgate.rechecks c WHERE c.key = u.waiting_on LIMIT 1) IS NOT NULL AS unmet
       FROM headgate.live u) AS l
 LEFT JOIN headgate.jobs j ON j.seq = l.seq
 UNION ALL

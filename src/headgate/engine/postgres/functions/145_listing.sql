@@ -1,0 +1,50 @@
+-- Keys of a limit, page by page: what a page costs is what it shows. Plain statements would be planned by what the tables
+-- held when they were last analyzed; these read their index in order, and one step of each other index per key.
+
+-- Those that are held or waited for, in the order of their idents.   p_before   only if computed before this time, or never
+-- Reads: keys_name, holders and computed by primary key, live_waiting.
+CREATE OR REPLACE FUNCTION headgate._keys_of_limit(p_name text, p_before bigint, p_after text, p_most integer)
+RETURNS TABLE (key text, held bigint, waiting bigint)
+LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off AS $$
+    SELECT k.key, (SELECT count(*) FROM headgate.holders h WHERE h.key = k.key),
+           (SELECT count(*) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key)
+    FROM headgate.keys k LEFT JOIN headgate.computed c ON c.key = k.key
+    WHERE headgate._name(k.key) = p_name AND k.key > p_after AND (p_before IS NULL OR coalesce(c.at, 0) < p_before)
+      AND ((SELECT 1 FROM headgate.holders h WHERE h.key = k.key LIMIT 1) IS NOT NULL
+           OR (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key LIMIT 1) IS NOT NULL)
+    ORDER BY headgate._name(k.key), k.key LIMIT p_most
+$$;
+
+-- Those that are held, waited for, computed or overridden, in the order of a listing.   p_most   NULL: all
+-- Reads: keys_text, computed_text, overrides_name, holders, live_waiting.
+CREATE OR REPLACE FUNCTION headgate._listed_keys(p_name text, p_text text, p_tenant text, p_most integer)
+RETURNS TABLE (key text, held bigint, waiting bigint)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    v_keys text[] := ARRAY(
+        SELECT k.key FROM headgate.keys k
+        WHERE headgate._name(k.key) = p_name AND (headgate._text(k.key), headgate._tenant(k.key)) > (p_text, p_tenant)
+          AND ((SELECT 1 FROM headgate.holders h WHERE h.key = k.key LIMIT 1) IS NOT NULL
+               OR (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key LIMIT 1) IS NOT NULL)
+        ORDER BY headgate._name(k.key), headgate._text(k.key), headgate._tenant(k.key) LIMIT p_most);
+BEGIN
+    v_keys := v_keys || ARRAY(
+        SELECT c.key FROM headgate.computed c
+        WHERE headgate._name(c.key) = p_name AND (headgate._text(c.key), headgate._tenant(c.key)) > (p_text, p_tenant)
+        ORDER BY headgate._name(c.key), headgate._text(c.key), headgate._tenant(c.key) LIMIT p_most);
+    v_keys := v_keys || ARRAY(
+        SELECT i.key FROM headgate.overrides o LEFT JOIN headgate.limits l ON l.name = o.name
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN l.kind = 'rate' THEN 'r' ELSE 'c' END || length(coalesce(o.tenant, '')) || ':'
+                   || coalesce(o.tenant, '') || o.name || coalesce('=' || o.value, '') AS key) AS i
+        WHERE o.name = p_name AND (o.value IS NOT NULL OR o.tenant IS NOT NULL)
+          AND (headgate._text(i.key), headgate._tenant(i.key)) > (p_text, p_tenant));
+    RETURN QUERY
+    SELECT u.key, (SELECT count(*) FROM headgate.holders h WHERE h.key = u.key),
+           (SELECT count(*) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = u.key)
+    FROM (SELECT DISTINCT d.key FROM unnest(v_keys) AS d (key)) AS u
+    ORDER BY headgate._text(u.key) COLLATE "C", headgate._tenant(u.key) COLLATE "C" LIMIT p_most;
+END $$;
