@@ -191,7 +191,7 @@ MUTANTS = [
     Mutant(
         MOVES,
         '**({} if verdict.outcome in ("lost", "released") else INNOCENT)',
-        "",
+        "**{}",
         "a suspect that fails by itself stays suspect",
     ),
     Mutant(

@@ -15,7 +15,7 @@ def _statement(name: str, find: str, replace: str, breaks: str) -> Mutant:
 
 MUTANTS = [
     # the ledger's counts
-    Mutant(LEDGER, "            self._held[key] += 1\n", "", "a slot that is taken does not count in its own step"),
+    Mutant(LEDGER, "            self._held[key] += 1\n", "            pass\n", "a slot that is taken does not count in its own step"),
     Mutant(LEDGER, "            self._offered[offered_by, job.queue] += units\n", "            pass\n", "an offer does not count in its own step"),
     Mutant(LEDGER, "            self._offered[job.offered_by, job.queue] -= job.units\n", "            pass\n", "an offer that is used counts on"),
     Mutant(LEDGER, "        for key in keys:\n            self._held.pop(key, None)\n\n    def take_offer_back", "        pass\n\n    def take_offer_back", "slots that come back count until the step ends"),
