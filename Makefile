@@ -20,7 +20,7 @@ endif
 FAST := -m "not slow and not server and not postgres" --ignore=tests/redis --ignore=tests/postgres
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-postgres lint format types contracts bench clean
+.PHONY: help setup demo test test-fast test-postgres chaos mutants lint format types contracts bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -32,16 +32,25 @@ demo: $(STAMP) ## Watch limits at work
 	@$(BIN)/headgate demo $(ARGS)
 
 test: lint types contracts ## Everything CI checks: lint, types, import contracts, all tests
-	@$(BIN)/pytest -n auto $(FAST)
-	@$(BIN)/pytest -n auto -m "server and not slow"
-	@$(BIN)/pytest -n auto -m "postgres and not slow"
-	@$(BIN)/pytest -m "slow and not postgres"
+	@$(BIN)/pytest -n auto --dist=worksteal -m "not slow"
+	@$(BIN)/pytest -n 2 --dist=worksteal -m "slow and (chaos or not postgres)"
 
 test-fast: $(STAMP) ## The tests that take less than a minute together
-	@$(BIN)/pytest -n auto $(FAST) $(ARGS)
+	@$(BIN)/pytest -n auto --dist=worksteal $(FAST) $(ARGS)
 
 test-postgres: $(STAMP) ## All tests on PostgreSQL, also those that take long (CONTRIBUTING.md: other versions)
 	@HEADGATE_DEADLOCK_SECONDS=60 $(BIN)/pytest -m postgres $(ARGS)
+
+# docs/operations/proof.md says what these two show.
+ENGINE ?= all
+MINUTES ?= 1
+SEED ?= 1
+
+chaos: $(STAMP) ## Do harm for a while and judge what came of it: ENGINE=postgres MINUTES=10 SEED=7
+	@$(BIN)/python -m tests.chaos --engine $(ENGINE) --minutes $(MINUTES) --seed $(SEED) $(ARGS)
+
+mutants: $(STAMP) ## Break one rule at a time and name the test that notices: ENGINE=sqlite
+	@$(BIN)/python -m tests.mutants --engine $(ENGINE) $(ARGS)
 
 lint: $(STAMP) ## Check style and formatting
 	@$(BIN)/ruff check

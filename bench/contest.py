@@ -40,7 +40,9 @@ def rounds_of(entry: Entry, row: Row, options: Options) -> int:
 
 def _result(row: Row, entry: Entry, options: Options) -> Result:
     params = {**row.params, **entry.params}
-    if options.quick:
+    if options.sizes and "sizes" in params:
+        params["sizes"] = list(options.sizes)
+    elif options.quick:
         # Whatever is fewest: a slow one may have few anyway.
         params |= {name: min(value, params[name]) for name, value in row.quick.items()}
     return Result(row.name, entry.name, options.engine.name, params, options.quick, entry.decides)
@@ -50,7 +52,9 @@ def _measure(row: Row, entry: Entry, result: Result, options: Options, progress:
     system = SYSTEMS[entry.system]
     with progress.step(row, entry, turn) as step:
         try:
-            figures = measure(system, row.workload, result.params, options.engine, options.url, entry.timeout)
+            figures = measure(
+                system, row.workload, result.params, options.engine, options.url, row.timeout or entry.timeout
+            )
         except (MeasurementFailed, EnvironmentFailed) as failure:
             result.error = str(failure)
             step.say(f"failed: {failure}")

@@ -21,6 +21,7 @@ class Options:
     rounds: int
     json: str
     check: bool
+    sizes: tuple[int, ...] = ()
 
 
 def parse(arguments: list[str] | None = None) -> Options:
@@ -40,7 +41,12 @@ def parse(arguments: list[str] | None = None) -> Options:
         rounds=given.rounds or (1 if given.quick else 3),
         json=given.json,
         check=given.check,
+        sizes=given.sizes,
     )
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--url", help="Headgate uses this store, which must be empty")
     parser.add_argument(
         "--quick", action="store_true", help="small numbers, one round: does it work, not how fast"
+    )
+    parser.add_argument(
+        "--sizes", type=_sizes, default=(), metavar="N,N", help="how many jobs the store of `growth` holds"
     )
     parser.add_argument("--no-peers", action="store_true", help="Headgate alone")
     parser.add_argument(

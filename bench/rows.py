@@ -33,7 +33,7 @@ class Entry:
 @dataclass(frozen=True)
 class Row:
     """One line of the table. `quick` replaces some of `params`; `rounds` overrides how often it is measured. One that
-    takes minutes is only measured when it is `asked` for by name."""
+    takes minutes is only measured when it is `asked` for by name, and has a `timeout` of its own."""
 
     name: str
     title: str
@@ -45,6 +45,7 @@ class Row:
     checks: tuple[Check, ...] = ()
     peers: tuple[Entry, ...] = ()
     asked: bool = False
+    timeout: float | None = None
 
     def to(self, *checks: Check, beside: tuple[Entry, ...] = (), **params: Any) -> Self:
         """This row with what Headgate has to reach, and beside whom."""
@@ -143,6 +144,28 @@ MILLION = Row(
     quick={"jobs": 100_000},
     rounds=1,
     asked=True,
+)
+GROWTH = Row(
+    "growth",
+    "every verb in a full store, to an empty one",
+    "growth",
+    {"sizes": [0, 10_000, 100_000], "samples": 20},
+    wording.growth,
+    quick={"sizes": [0, 1_000], "samples": 5},
+    rounds=1,
+    asked=True,
+    timeout=3600,
+)
+DAY = Row(
+    "day",
+    "24 hours of traffic over ever new keys: what is kept, to the first hour",
+    "day",
+    {"hours": 24, "jobs": 50},
+    wording.day,
+    quick={"hours": 2, "jobs": 10},
+    rounds=1,
+    asked=True,
+    timeout=3600,
 )
 IMPORT = Row(
     "import",

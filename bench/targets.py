@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from bench.checks import Check
 from bench.rows import (
     BULK,
+    DAY,
     DRAIN,
     ENQUEUE,
+    GROWTH,
     IDLE,
     IMPORT,
     KEYS_5MS,
@@ -53,6 +55,10 @@ def _latency(p50: float, p99: float) -> tuple[Check, Check]:
 NOT_SLOWED = Check("ratio", "≥", 0.9, "×")
 FEW_ROUND_TRIPS = Check("round_trips", "≤", 0.5, " per job")
 ANYWHERE = (
+    GROWTH.to(
+        Check("ratio", "≤", 1.5, "×"), Check("longest", "≤", 100, " ms"), Check("script", "≤", 10, " ms")
+    ),
+    DAY.to(Check("records", "≤", 1.1, "×")),
     IMPORT.to(Check("milliseconds", "≤", 150, " ms")),
     IDLE.to(Check("rss", "≤", 60, " MB"), Check("cpu", "≤", 1, " % of a core")),
 )

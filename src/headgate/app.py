@@ -97,6 +97,11 @@ class App(Declarations, Operations):
         """Where the store is."""
         return self._hub.url
 
+    @property
+    def settings(self) -> Settings:
+        """What the store is opened with."""
+        return self._hub.settings
+
     # ── enqueueing ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def enqueue(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import assert_never
 
 from headgate.clock import SECOND, from_us, span
+from headgate.engine.blame import APART, GRAVE
 from headgate.engine.contract import Facts, Holder, LimitStatus
 from headgate.info import Info
 from headgate.job import Job, JobState
@@ -66,8 +67,13 @@ def _suspected(job: Job) -> str:
     """What blame (rule 15) knows of an unfinished job. A ready one tells more, since it may have to wait by it."""
     if job.suspicion == 0 or job.state is JobState.READY:
         return ""
-    alone = "alone" if job.suspicion > 1 else "beside few others of its kind"
-    return f"; it was lost {_times(job.lost)} with its worker, and is tried {alone}"
+    return f"; it was lost {_times(job.lost)} with its worker{_company(job.suspicion)}"
+
+
+def _company(suspicion: int) -> str:
+    if suspicion >= GRAVE:
+        return ", and is tried alone"
+    return ", and is tried beside few others of its kind" if suspicion >= APART else ""
 
 
 def _scheduled(facts: Facts) -> str:
@@ -89,7 +95,7 @@ def _ready(facts: Facts) -> str:
     workers = _count(facts.serving, "live worker")
     if facts.knowing == 0:
         return f"{workers} serve{_s(facts.serving)} the queue, but none knows the task {facts.job.task!r}"
-    if facts.job.suspicion > 0:
+    if facts.job.suspicion >= APART:
         return _kept_apart(facts)
     return f"it is about to start; {_count(facts.knowing, 'live worker')} can run it"
 
@@ -99,7 +105,7 @@ def _kept_apart(facts: Facts) -> str:
     job = facts.job
     room = (
         "it is tried alone: it starts when a worker runs no other suspect, behind suspects that came before it"
-        if job.suspicion > 1
+        if job.suspicion >= GRAVE
         else "a worker runs few suspects at a time: it starts when one has room for it"
     )
     lost = f"it was lost {_times(job.lost)} with its worker and may have ended it, so that"

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 from headgate.clock import SECOND, duration_us
 from headgate.codec import decode
 from headgate.engine.contract import Verdict
-from headgate.errors import HeadgateError, JobCancelled, JobFailed, JobNotFound, WrongState
+from headgate.engine.deadline import within
+from headgate.errors import EngineUnavailable, HeadgateError, JobCancelled, JobFailed, JobNotFound, WrongState
 from headgate.explain import Explanation, explanation
 from headgate.hub import Hub
 from headgate.info import JobInfo, job_info
@@ -18,6 +19,8 @@ from headgate.portal import Portal, twin
 
 R = TypeVar("R", covariant=True)
 
+LAST_LOOK = 1.0
+"""Seconds to say how a job stands whose waiter's time is over."""
 ALLOWED = {
     "cancel": "scheduled, ready, waiting or running",
     "restart": "failed or cancelled",
@@ -87,6 +90,7 @@ class JobHandle(Generic[R]):
         """Wait until the job has ended, for at most `timeout` seconds, and return what its task returned.
 
         Raises JobFailed or JobCancelled if it ended so, TimeoutError if it has not ended, JobNotFound if it is gone.
+        A store that cannot be reached meanwhile is waited for, too.
         """
         job = await self._ended(None if timeout is None else duration_us(timeout, "timeout="))
         if job.state is JobState.FAILED:
@@ -107,7 +111,7 @@ class JobHandle(Generic[R]):
                 async with asyncio.timeout(None if timeout is None else timeout / SECOND):
                     job = await opened.results.ended(self.id)
             except TimeoutError:
-                job = await self._job()
+                job = await self._last_look(timeout or 0)
         if job is None:
             raise not_found(self.id)
         if not job.state.ended:
@@ -115,6 +119,16 @@ class JobHandle(Generic[R]):
                 f"job {self.id!r} is still {job.state.value} after {(timeout or 0) / SECOND:g} s"
             )
         return job
+
+    async def _last_look(self, timeout: int) -> Job:
+        """The job as it stands when the time is over."""
+        try:
+            with within(LAST_LOOK):
+                return await self._job()
+        except EngineUnavailable as error:
+            raise TimeoutError(
+                f"job {self.id!r} has not ended after {timeout / SECOND:g} s, as far as is known: {error}"
+            ) from error
 
     async def cancel(self) -> JobState:
         """End it: at once if it has not started, else by asking its worker. Returns the state it has now."""

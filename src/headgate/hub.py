@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from headgate.codec import decode
@@ -62,7 +63,8 @@ class Hub:
         return shown_url(self.url)
 
     async def opened(self) -> Opened:
-        """The open engine. Whoever comes first opens it; the others wait for that. A forked child opens its own."""
+        """The open engine. The first caller opens it; those that come meanwhile share what comes of it, also an error.
+        A forked child opens its own."""
         while True:
             opened = self._opened
             if opened is not None and opened.pid == os.getpid():
@@ -73,23 +75,39 @@ class Hub:
                     self._opening = mine
             if opening is None:
                 return await self._open(mine)
-            await asyncio.shield(asyncio.wrap_future(opening))  # who gives up does so alone
+            await asyncio.shield(asyncio.wrap_future(opening))  # a caller that gives up does so alone
 
     async def _open(self, opening: Future[None]) -> Opened:
+        failure: Exception | None = None
         try:
             if self._opened is not None:
                 _inherited.append(self._opened)
                 self.limits.all_unsent()
-            engine = make_engine(self.url, self.settings, self.clock)
-            await engine.open()
-            with self.limits.carried() as limits:
-                await engine.declare(limits)
-            self._opened = opened = Opened(engine)
+            self._opened = opened = Opened(await self._opened_engine())
             return opened
+        except Exception as error:
+            failure = error
+            raise
         finally:
             with self._lock:
                 self._opening = None
-            opening.set_result(None)
+            if failure is None:  # open, or given up by its caller: then the next one tries
+                opening.set_result(None)
+            else:
+                opening.set_exception(failure)
+
+    async def _opened_engine(self) -> Engine:
+        """An open engine that has heard of the limits; nothing of it is left open if that fails."""
+        engine = make_engine(self.url, self.settings, self.clock)
+        try:
+            await engine.open()
+            with self.limits.carried() as limits:
+                await engine.declare(limits)
+        except BaseException:
+            with suppress(Exception):
+                await engine.close()
+            raise
+        return engine
 
     async def engine(self) -> Engine:
         """The open engine, which has heard of every limit declared so far."""

@@ -34,7 +34,7 @@ class JobInfo(Info, frozen=True):
     """A job as it stands. `limits` are the keys it needs, `waiting_on` the one that refused it.
 
     `suspicion` says how likely it is that the job ends its worker's process, 0 for nearly all; `lost` how often it was
-    lost with one while suspect. Both are 0 again once the job has ended.
+    lost with one since it was last clear of suspicion. Both are 0 again once the job has ended.
     """
 
     id: str

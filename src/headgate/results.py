@@ -1,21 +1,35 @@
 """Waiting for jobs to end, many at a time.
 
-Who waits in one event loop shares one watcher: it is woken by the store, asks for the states of all awaited jobs at
+All waiters of one event loop share one watcher: it is woken by the store, asks for the states of all awaited jobs at
 once, and fetches those that have ended in one more step. A slow poll beside the wakes covers a wake that got lost.
+
+While the store cannot be reached the watcher tries again: how long to wait is for the waiter to say, by its timeout.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import logging
+import random
 from collections.abc import Sequence
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from headgate.engine.contract import Engine, Wake
+from headgate.engine.deadline import within
+from headgate.errors import EngineUnavailable
 from headgate.job import Job
+
+log = logging.getLogger("headgate.results")
 
 BATCH = 1000
 POLL = 1.0
+FIRST_WAIT = 0.05
+LOOK = 5.0
+"""Seconds for one look: a connection that has fallen silent is given up, and another one tried."""
+LONGEST_WAIT = 1.0
+"""Seconds between two tries while the store cannot be reached."""
 PAUSE = 5e-6
 """Seconds of rest per awaited job between two looks, so that many waiters and many ends do not mean many × many."""
 
@@ -46,13 +60,16 @@ class Watcher:
         self._waiting: dict[str, set[Ended]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._away: float | None = None
 
     async def ended(self, id: str) -> Job | None:
         future: Ended = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(id, set()).add(future)
         self._wake.set()
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._watch(), name="headgate-results")
+            # The watcher outlives its first caller, whose deadline is not that of the others.
+            context = contextvars.Context()
+            self._task = asyncio.create_task(self._watch(), name="headgate-results", context=context)
         try:
             return await future
         finally:
@@ -71,7 +88,7 @@ class Watcher:
         try:
             while self._waiting:
                 self._wake.clear()
-                await self._look(list(self._waiting))
+                await self._try_to_look()
                 if self._waiting:
                     await self._rest()
         except Exception as error:
@@ -79,7 +96,22 @@ class Watcher:
         finally:
             stop()
 
+    async def _try_to_look(self) -> None:
+        """Look; where the store is away, wait a while instead, longer each time."""
+        try:
+            with within(LOOK):
+                await self._look(list(self._waiting))
+        except EngineUnavailable as error:
+            if self._away is None:
+                log.warning("waiting for results: the store cannot be reached, trying again: %s", error)
+            self._away = min(LONGEST_WAIT, 2 * (self._away or FIRST_WAIT / 2))
+            await asyncio.sleep(self._away * random.uniform(0.5, 1))
+        else:
+            self._away = None
+
     async def _rest(self) -> None:
+        if self._away is not None:
+            return
         await asyncio.sleep(min(len(self._waiting) * PAUSE, POLL))
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL):

@@ -42,7 +42,7 @@ class Retry:
     seconds; `jitter` spreads it by that fraction. Only the exceptions in `on` are retried.
 
     Attempts that are lost with their worker do not count. The job comes back at once, and fails only when it was lost
-    `losses` times and was the only suspect the last time. 0 means at most once: the first loss fails it.
+    `losses` times and was its worker's only suspect the last time. 0 means at most once: the first loss fails it.
     """
 
     __slots__ = ("on", "policy")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from headgate import App, ConfigError
+from headgate import App, ConfigError, EngineUnavailable
+from headgate.engine.memory import MemoryEngine
 from tests.processes.child import Child
 from tests.sqlite.test_busy import HOLD, hold
 
@@ -56,3 +57,46 @@ def test_the_timeout_of_a_store_is_a_duration(given: Any, seconds: float):
 def test_a_timeout_in_which_no_store_can_answer_is_refused(given: Any, message: str):
     with pytest.raises(ConfigError, match=message):
         App("memory://", timeout=given)
+
+
+@pytest.mark.parametrize("verb", ["open", "declare"])
+async def test_callers_of_a_store_that_cannot_be_opened_fail_together_and_leave_nothing_open(
+    monkeypatch: pytest.MonkeyPatch, verb: str
+):
+    tries, closed = [], []
+
+    async def fail(self: MemoryEngine, *_: object) -> None:
+        tries.append(self)
+        await asyncio.sleep(0.05)
+        raise EngineUnavailable("down")
+
+    async def close(self: MemoryEngine) -> None:
+        closed.append(self)
+
+    monkeypatch.setattr(MemoryEngine, verb, fail)
+    monkeypatch.setattr(MemoryEngine, "close", close)
+    app = App("memory://")
+    errors = await asyncio.gather(*(app.open() for _ in range(10)), return_exceptions=True)
+    assert [type(error) for error in errors] == [EngineUnavailable] * 10
+    assert len(tries) == 1, "not one after the other"
+    assert closed == tries
+
+
+async def test_callers_whose_opener_gave_up_open_the_store_themselves(monkeypatch: pytest.MonkeyPatch):
+    opening = asyncio.Event()
+    really_open = MemoryEngine.open
+
+    async def slow(self: MemoryEngine) -> None:
+        if not opening.is_set():
+            opening.set()
+            await asyncio.Event().wait()
+        await really_open(self)
+
+    monkeypatch.setattr(MemoryEngine, "open", slow)
+    app = App("memory://")
+    first = asyncio.create_task(app.open())
+    await opening.wait()
+    second = asyncio.create_task(app.open())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait_for(second, 5)

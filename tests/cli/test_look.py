@@ -284,15 +284,15 @@ def test_a_suspect_is_told_as_one(store: Headgate, monkeypatch: pytest.MonkeyPat
     shown = msgspec.structs.replace
 
     async def get(self: Any, ids: Any, before: Any = SqliteEngine.get) -> Any:
-        return [shown(job, suspicion=2, lost=2) for job in await before(self, ids)]
+        return [shown(job, suspicion=3, lost=3) for job in await before(self, ids)]
 
     async def explain(self: Any, id: str, before: Any = SqliteEngine.explain, **given: Any) -> Any:
         facts = await before(self, id, **given)
-        return shown(facts, job=shown(facts.job, suspicion=2, lost=2), serving=1, knowing=1)
+        return shown(facts, job=shown(facts.job, suspicion=3, lost=3), serving=1, knowing=1)
 
     monkeypatch.setattr(SqliteEngine, "get", get)
     monkeypatch.setattr(SqliteEngine, "explain", explain)
     told = store("job", id).out
-    assert "it was lost 2 times with its worker and may have ended it, so that it is tried alone" in told
-    assert "2 of 5, suspicion 2" in told
-    assert store("job", id, "--json").document["suspicion"] == 2
+    assert "it was lost 3 times with its worker and may have ended it, so that it is tried alone" in told
+    assert "3 of 5, suspicion 3" in told
+    assert store("job", id, "--json").document["suspicion"] == 3

@@ -10,7 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.postgres_server import NOBODY, PostgresProcess, as_nobody, free_port
+from tests.postgres_binaries import NOBODY, as_nobody, temporary_root
+from tests.postgres_server import PostgresProcess, free_port
 
 SETTINGS = """
 [databases]
@@ -39,7 +40,7 @@ class PgBouncer:
     def __init__(self, server: PostgresProcess, size: int = 3) -> None:
         found = program()
         assert found is not None
-        self.folder = Path(tempfile.mkdtemp(prefix="headgate-pgbouncer-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="headgate-pgbouncer-", dir=temporary_root()))
         self.port = free_port()
         settings = SETTINGS.format(server=server.port, port=self.port, folder=self.folder, size=size)
         (self.folder / "ini").write_text(settings)

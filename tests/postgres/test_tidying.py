@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.engine.audit import audit
-from headgate.engine.contract import Limit, Succeeded, Worker
+from headgate.engine.contract import Limit, Settings, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine, tidying
 from headgate.engine.postgres.lanes import Lanes
 from headgate.job import NewJob
@@ -27,7 +27,7 @@ async def test_dead_rows_are_vacuumed_when_there_are_enough_of_them(
     answer = await engine.exchange("w", [], 200)
     assert len(answer.attempts) == 20
     await engine.exchange("w", [Succeeded(each.job, each.number) for each in answer.attempts], 0)
-    lanes = Lanes(process.dsn, "the server", {})
+    lanes = Lanes(process.dsn, "the server", {}, Settings())
     await flush(engine)
     before = vacuums(process, schema)
     await tidying.Tidy(lanes, schema).run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -199,6 +200,16 @@ WRONG = [
     ('{"queue": "headgate"}', "reserved"),
     ('{"on_conflict": "ignore"}', "on_conflict must be return, raise or replace"),
     ('{"metadata": [1]}', "metadata must be a JSON object"),
+    (
+        json.dumps({"limits": [{"name": "customer", "key": str(n)} for n in range(17)]}),
+        "17 limits; at most 16",
+    ),
+    (json.dumps({"limits": [{"name": "customer", "key": "x" * 248}]}), "257 bytes; at most 256"),
+    (json.dumps({"limits": [{"name": "customer", "tenant": "x" * 257}]}), "tenant .* 257 bytes"),
+    (json.dumps({"limits": [{"name": "customer", "key": [1]}]}), "a limit is written as"),
+    ('{"limits": [{"name": "customer=1"}]}', 'contains "="'),
+    (json.dumps({"tenant": "x" * 257}), "tenant must be a text of 1 to 256 bytes"),
+    (json.dumps({"queue": "x" * 257}), "queue must be a text of 1 to 256 bytes"),
 ]
 
 
@@ -225,7 +236,8 @@ async def test_any_client_can_enqueue_by_a_plain_function(
             process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", wrong)
     for task, args, says in (
         ("", "{}", "task must be a text"), (None, "{}", "task must be a text"), ("send", "[1]", "JSON object"),
-        ("send", None, "the arguments must be a JSON object .* not NULL"),
+        ("send", None, "the arguments must be a JSON object .* not NULL"), ("a=b", "{}", "contains \"=\""),
+        ("x" * 252, "{}", "252 bytes; at most 251"),
     ):  # fmt: skip
         with pytest.raises(psycopg.Error, match=says):
             process.execute(f"SELECT {name}.enqueue(%s, %s)", task, args)

@@ -12,16 +12,19 @@ import pytest
 
 from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Settings, Succeeded, Worker
+from headgate.engine.deadline import within
 from headgate.engine.redis import RedisEngine, servers
 from headgate.engine.redis.calling import Calls
 from headgate.engine.redis.catalogue import tag
 from headgate.engine.redis.servers import slot_of
+from headgate.engine.redis.spread import home
 from headgate.engine.redis.url import parse
 from headgate.errors import ConfigError, EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.redis.cluster import Cluster
 from tests.redis.conftest import KINDS
+from tests.redis.spreading import Spread
 from tests.redis_servers import binary
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -70,27 +73,26 @@ class Work:
         self.failures = 0
 
     async def run(self, name: str, total: int) -> None:
-        await self.engine.register(Worker(name, frozenset({"t"}), lease=600_000_000))
+        spread = Spread(self.engine)
+        await spread.register(Worker(name, frozenset({"t"}), lease=600_000_000))
         done: list[Succeeded] = []
         while len(self.runs) < total or done:
             try:
-                answer = await self.engine.exchange(name, done, 10)
+                attempts, _ = await spread.exchange(name, done, 10)
             except EngineUnavailable:
                 self.failures += 1
                 await asyncio.sleep(0.05)
                 continue
-            for attempt in answer.attempts:
+            for attempt in attempts:
                 self.runs[attempt.job] = self.runs.get(attempt.job, 0) + 1
                 self.now_running[attempt.job] = self.now_running.get(attempt.job, 0) + 1
                 tenant = attempt.tenant
                 at_once = sum(n for id, n in self.now_running.items() if int(id[1:]) % 20 == int(tenant[6:]))
                 self.worst = max(self.worst, at_once)
             await asyncio.sleep(0.01)
-            for (
-                attempt
-            ) in answer.attempts:  # over before it is told: another worker may start the next meanwhile
+            for attempt in attempts:  # over before it is told: another worker may start the next meanwhile
                 self.now_running[attempt.job] -= 1
-            done = [Succeeded(attempt.job, attempt.number) for attempt in answer.attempts]
+            done = [Succeeded(attempt.job, attempt.number) for attempt in attempts]
 
 
 async def test_slots_move_under_load_and_nothing_is_lost_or_run_twice(
@@ -145,19 +147,18 @@ async def test_a_master_dies_and_its_replica_goes_on_with_all_that_had_reached_i
         engine = await opened(cluster)
         await engine.declare([Limit("A", "concurrency", 1)])
         await engine.enqueue([job(number) for number in range(100)])
-        await engine.register(Worker("w", frozenset({"t"}), lease=600_000_000))
-        running = (await engine.exchange("w", [], 100)).attempts
+        spread = Spread(engine)
+        await spread.register(Worker("w", frozenset({"t"}), lease=600_000_000))
+        running, _ = await spread.exchange("w", [], 100)
         assert len(running) == 20, "one of each tenant"
         await asyncio.to_thread(cluster.replicate)
         victim = await asyncio.to_thread(cluster.owner, slot_of(tag("headgate", 1)))
         victim.kill()
         kept = {number for number in range(100, 140) if await stored(engine, number)}
         assert len(kept) >= 39, "at most the call that was under way has failed"
-        answer = await engine.exchange("w", [], 100)
-        assert answer.attempts == (), "every slot is still held"
+        assert await spread.exchange("w", [], 100) == ([], []), "every slot is still held"
         reports = [Succeeded(attempt.job, attempt.number) for attempt in running]
-        answer = await engine.exchange("w", reports, 0)
-        assert answer.refused == ()
+        assert await spread.exchange("w", reports, 0) == ([], [])
         work = Work(engine)
         await work.run("other", 80 + len(kept))
         assert work.worst == 1
@@ -208,12 +209,43 @@ async def test_a_node_that_hangs_is_asked_last(cluster: Cluster) -> None:
         engine = RedisEngine(parse(url, url), SETTINGS)
         async with asyncio.timeout(servers.ONE_OF_MANY + 2):
             await engine.open()
-        engine._store._calls.servers.doubt()
+        engine.store._calls.servers.doubt(slot_of(tag("headgate", 0)))
         async with asyncio.timeout(servers.ONE_OF_MANY / 2):
             await engine.enqueue([NewJob("j", "t")])
         await engine.close()
     finally:
         os.kill(hung.process.pid, signal.SIGCONT)
+
+
+async def test_a_node_that_hangs_holds_up_only_its_own_partitions(cluster: Cluster) -> None:
+    engine = await opened(cluster, 8)
+    owners = [await asyncio.to_thread(cluster.owner, slot_of(tag("headgate", n))) for n in range(8)]
+    hung = owners[1]
+    assert hung.process is not None
+    jobs = [job(number, 50) for number in range(50)]
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.enqueue(jobs)
+    for part in engine.parts():
+        await part.register(Worker("w", frozenset({"t"}), lease=600_000_000))
+    others = [part for part, owner in zip(engine.parts(), owners, strict=True) if owner is not hung]
+    assert 0 < len(others) < 8
+    os.kill(hung.process.pid, signal.SIGSTOP)
+    try:
+        with within(1), pytest.raises(EngineUnavailable, match="not known whether"):
+            await engine.parts()[1].exchange("w", [], 1, number=1)
+        async with asyncio.timeout(2):
+            for part in others:
+                answer = await part.exchange("w", [], 50, number=1)
+                reports = [Succeeded(each.job, each.number) for each in answer.attempts]
+                assert (await part.exchange("w", reports, 0, number=2)).refused == ()
+                await part.heartbeat("w")
+                await part.sweep()
+        ended = [each.id for each in jobs if owners[home(each.tenant, 8)] is not hung]
+        async with asyncio.timeout(2):
+            assert set(await engine.states(ended)) == {JobState.SUCCEEDED}
+    finally:
+        os.kill(hung.process.pid, signal.SIGCONT)
+    await engine.close()
 
 
 async def test_what_partitions_cannot_share_is_refused(cluster: Cluster) -> None:

@@ -1,18 +1,18 @@
-"""Partitions on one server: every one is served, whatever a worker wants, and none before the others for ever."""
+"""Partitions on one server: each is a part with leases, numbers and wakes of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from headgate import App, ConcurrencyLimit, ConfigError, EngineUnavailable
-from headgate.engine.contract import Succeeded, Worker
+from headgate import App, ConcurrencyLimit, ConfigError
+from headgate.engine.contract import Worker
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.calling import Calls
 from headgate.engine.redis.spread import home
+from headgate.errors import EngineError, LeaseLost, StaleMessage
 from headgate.job import JobState, NewJob
 from tests.redis.conftest import OpenEngine, StartServer
 
@@ -34,73 +34,100 @@ TENANTS = tenants(PARTITIONS)
 
 @pytest.fixture
 async def engine(start_server: StartServer, open_engine: OpenEngine) -> RedisEngine:
-    """With a worker `w` that knows task `t`."""
+    """With a worker `w` that knows task `t` in every part."""
     engine = await open_engine(f"{start_server().url}?partitions={PARTITIONS}")
-    await engine.register(Worker("w", frozenset({"t"}), lease=600_000_000))
+    for part in engine.parts():
+        await part.register(Worker("w", frozenset({"t"}), lease=600_000_000))
     return engine
 
 
-def backlog(sizes: list[int]) -> Iterator[NewJob]:
-    """So many jobs in each partition."""
-    for tenant, size in zip(TENANTS, sizes, strict=True):
-        for number in range(size):
-            yield NewJob(f"{tenant}-{number}", "t", tenant=tenant)
+async def test_each_partition_is_a_part_with_jobs_leases_and_numbers_of_its_own(engine: RedisEngine) -> None:
+    await engine.enqueue([NewJob(tenant, "t", tenant=tenant) for tenant in TENANTS])
+    for number, part in enumerate(engine.parts()):
+        assert part.name == f"partition {number}"
+        (attempt,) = (await part.exchange("w", [], 10, number=1)).attempts
+        assert attempt.tenant == TENANTS[number]
+        with pytest.raises(StaleMessage):
+            await part.exchange("w", [], 10, number=1)
+    first, second, *_ = engine.parts()
+    assert (await first.report_lost(["w"])).attempts == 1
+    with pytest.raises(LeaseLost):
+        await first.heartbeat("w")
+    await second.heartbeat("w")
+    assert (await second.resume_worker("w", 2, [])).taken_back == 1
+    assert await engine.states(TENANTS) == [
+        JobState.READY,
+        JobState.READY,
+        JobState.RUNNING,
+        JobState.RUNNING,
+    ]
 
 
-async def run(engine: RedisEngine, want: int) -> list[str]:
-    """One exchange and the settling of what it brought; the tenants whose jobs ran."""
-    attempts = (await engine.exchange("w", [], want)).attempts
-    settled = await engine.exchange("w", [Succeeded(each.job, each.number) for each in attempts], 0)
-    assert settled.refused == ()
-    return [each.tenant for each in attempts]
-
-
-@pytest.mark.parametrize("want", [1, 2, 3, 4, 5])
-async def test_the_only_job_is_found_with_one_look(engine: RedisEngine, want: int) -> None:
-    for turn in range(2):
-        for tenant in TENANTS:
-            await engine.enqueue([NewJob(f"{tenant}-{turn}", "t", tenant=tenant)])
-            assert await run(engine, want) == [tenant]
-
-
-@pytest.mark.parametrize("want", [1, 2, 3, 4, 6, 8])
-async def test_partitions_that_all_have_jobs_get_the_same_share(engine: RedisEngine, want: int) -> None:
-    await engine.enqueue(list(backlog([want * 4] * PARTITIONS)))
-    shares: Counter[str] = Counter()
-    for _ in range(4):
-        started = await run(engine, want)
-        assert len(started) == want
-        shares.update(started)
-    assert shares == dict.fromkeys(TENANTS, want)
-
-
-@pytest.mark.parametrize("want", [1, 2, 3])
-async def test_those_that_have_jobs_get_the_same_share_beside_empty_ones(
-    engine: RedisEngine, want: int
+async def test_a_part_is_woken_for_jobs_of_its_own_partition(
+    engine: RedisEngine, open_engine: OpenEngine
 ) -> None:
-    await engine.enqueue(list(backlog([0, 0, 20, 20])))
-    started: list[str] = []
-    while len(started) < 12:
-        started += await run(engine, want)
-    shares = Counter(started)
-    assert abs(shares[TENANTS[2]] - shares[TENANTS[3]]) <= 1
+    other = await open_engine(f"redis://{engine.target.shown}?partitions={PARTITIONS}")
+    woken: list[asyncio.Event] = [asyncio.Event() for _ in TENANTS]
+    stops = [part.watch_work(event.set) for part, event in zip(engine.parts(), woken, strict=True)]
+    await asyncio.gather(*(asyncio.wait_for(event.wait(), 5) for event in woken))  # it listens now
+    await asyncio.sleep(0.1)
+    for event in woken:
+        event.clear()
+    await other.enqueue([NewJob("j", "t", tenant=TENANTS[2])])
+    await asyncio.wait_for(woken[2].wait(), 5)
+    assert [event.is_set() for event in woken] == [False, False, True, False]
+    for stop in stops:
+        stop()
 
 
-@pytest.mark.parametrize("want", [1, 4, 8])
-async def test_a_long_backlog_in_one_partition_holds_up_no_other(engine: RedisEngine, want: int) -> None:
-    await engine.enqueue(list(backlog([200, 1, 1, 1])))
-    started: list[str] = []
-    for _ in range(-(-PARTITIONS // want)):
-        started += await run(engine, want)
-    assert set(started) == set(TENANTS)
+async def test_the_whole_of_a_split_store_has_no_lease(engine: RedisEngine) -> None:
+    with pytest.raises(EngineError, match=r"split into 4 partitions.*engine\.parts\(\)"):
+        await engine.exchange("w", [], 1)
 
 
-@pytest.mark.parametrize("want", [3, 10])
-async def test_no_more_is_brought_than_was_wanted_and_more_is_said(engine: RedisEngine, want: int) -> None:
-    await engine.enqueue(list(backlog([0, 0, 50, 0])))
-    answer = await engine.exchange("w", [], want)
-    assert 0 < len(answer.attempts) <= want
-    assert answer.more
+async def test_a_store_of_one_partition_is_its_only_part(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await open_engine(start_server().url)
+    assert engine.parts() == (engine,)
+
+
+async def test_a_job_is_found_while_another_partition_does_not_answer(
+    engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await engine.enqueue([NewJob(tenant, "t", tenant=tenant) for tenant in TENANTS])
+    engine.store._homes.clear()  # as if another process had enqueued them
+    script = Calls.script
+
+    async def hang(self: Calls, partition: Any, *rest: Any) -> object:
+        if partition.number == 1:
+            await asyncio.sleep(60)
+        return await script(self, partition, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Calls, "script", hang)
+        async with asyncio.timeout(5):
+            assert await engine.states([TENANTS[0], TENANTS[2]]) == [JobState.READY, JobState.READY]
+            assert [verdict.done for verdict in await engine.cancel([TENANTS[3]])] == [True]
+            (job,) = await engine.get([TENANTS[0]])
+            assert job is not None
+
+
+async def test_jobs_of_this_process_are_looked_for_only_where_they_are(
+    engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await engine.enqueue([NewJob("j", "t", tenant=TENANTS[2])])
+    asked: list[int] = []
+    script = Calls.script
+
+    async def note(self: Calls, partition: Any, *rest: Any) -> object:
+        asked.append(partition.number)
+        return await script(self, partition, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Calls, "script", note)
+        assert await engine.states(["j"]) == [JobState.READY]
+    assert asked == [2]
 
 
 async def test_small_workers_start_jobs_of_every_tenant_at_once(start_server: StartServer) -> None:
@@ -116,32 +143,6 @@ async def test_small_workers_start_jobs_of_every_tenant_at_once(start_server: St
             for number, tenant in enumerate(tenants(16)):
                 assert await (await echo.options(tenant=tenant).enqueue(number)).result() == number
         assert (await app.audit()).ok
-
-
-async def test_a_call_that_fails_leaves_no_other_under_way(
-    engine: RedisEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What another partition claimed after the failure was heard of would be nobody's."""
-    await engine.enqueue(list(backlog([1, 1, 1, 1])))
-    script = Calls.script
-    late = asyncio.Event()
-
-    async def fail(self: Calls, partition: object, *rest: object) -> object:
-        number: int = getattr(partition, "number")  # noqa: B009
-        if number == 0:
-            raise EngineUnavailable("on purpose")
-        if number == 1:
-            await asyncio.sleep(0.05)
-            late.set()
-        return await script(self, partition, *rest)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Calls, "script", fail)
-        with pytest.raises(EngineUnavailable, match="on purpose"):
-            await engine.exchange("w", [], 4)
-    assert late.is_set()
-    states = await engine.states([f"{tenant}-0" for tenant in TENANTS])
-    assert states == [JobState.READY, JobState.RUNNING, JobState.RUNNING, JobState.RUNNING]
 
 
 async def test_what_partitions_cannot_share_is_refused_with_the_reason(start_server: StartServer) -> None:

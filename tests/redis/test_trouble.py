@@ -264,7 +264,7 @@ async def test_a_server_that_does_not_answer_is_given_up(
     start_server: StartServer, open_engine: OpenEngine
 ) -> None:
     server = start_server()
-    engine = await open_engine(server.url, Settings(busy_timeout=300_000))
+    engine = await open_engine(server.url, Settings(timeout=300_000))
     with server.client() as client:
         client.execute_command("CLIENT", "PAUSE", 1000, "ALL")
         with pytest.raises(EngineUnavailable, match="no answer"):

@@ -123,12 +123,12 @@ def test_running():
     ("suspicion", "expected"),
     [
         (
-            1,
-            "it was lost once with its worker and may have ended it, so that a worker runs few suspects at a time: it",
+            2,
+            "it was lost 2 times with its worker and may have ended it, so that a worker runs few suspects at a time",
         ),
         (
-            2,
-            "it was lost 2 times with its worker and may have ended it, so that it is tried alone: it starts when a",
+            3,
+            "it was lost 3 times with its worker and may have ended it, so that it is tried alone: it starts when a",
         ),
     ],
 )
@@ -145,11 +145,13 @@ def test_a_suspect_without_a_worker_hears_of_that_first():
 
 
 def test_other_suspects_are_told_how_often_they_were_lost():
-    running = job(JobState.RUNNING, worker="w", started_at=NOW, attempt=3, suspicion=2, lost=2)
-    assert words(running).endswith("attempt 3; it was lost 2 times with its worker, and is tried alone.")
-    waiting = job(JobState.WAITING, suspicion=1, lost=1)
+    running = job(JobState.RUNNING, worker="w", started_at=NOW, attempt=4, suspicion=3, lost=3)
+    assert words(running).endswith("attempt 4; it was lost 3 times with its worker, and is tried alone.")
+    running = job(JobState.RUNNING, worker="w", started_at=NOW, attempt=2, suspicion=1, lost=1)
+    assert words(running).endswith("attempt 2; it was lost once with its worker.")
+    waiting = job(JobState.WAITING, suspicion=2, lost=2)
     assert words(waiting, limit=limit(), place=1).endswith(
-        "it is next in line; it was lost once with its worker, and is tried beside few others of its kind."
+        "it is next in line; it was lost 2 times with its worker, and is tried beside few others of its kind."
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from headgate.engine.contract import Settings, Succeeded, Worker
 from headgate.engine.memory import MemoryEngine
-from headgate.errors import EngineUnavailable
+from headgate.errors import EngineUnavailable, SchemaMismatch
 from headgate.job import Job, JobState, NewJob
 from headgate.results import Results
 
@@ -22,9 +22,11 @@ class Counting(MemoryEngine):
         self.fetched = 0
         self.was_asked = asyncio.Event()
         self.broken = False
+        self.refused = 0
 
     async def states(self, ids: object) -> list[JobState | None]:
         if self.broken:
+            self.refused += 1
             raise EngineUnavailable("gone")
         found = await super().states(ids)  # pyright: ignore[reportArgumentType]
         self.asked.append(len(found))
@@ -85,10 +87,34 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind(engine: Counting):
     assert not engine._on_ended
 
 
-async def test_a_store_that_cannot_be_asked_is_reported_to_who_waits(engine: Counting):
+async def test_a_store_that_goes_away_and_comes_back_is_waited_for(
+    engine: Counting, caplog: pytest.LogCaptureFixture
+):
+    await engine.enqueue([NewJob("j", "t")])
     engine.broken = True
-    with pytest.raises(EngineUnavailable):
-        await Results(engine).ended("j")
+    waiter = asyncio.create_task(Results(engine).ended("j"))
+    async with asyncio.timeout(10):
+        while engine.refused < 3:  # noqa: ASYNC110 - a refusal tells nobody
+            await asyncio.sleep(0.01)
+    assert not waiter.done()
+    engine.broken = False
+    await finish(engine, ["j"])
+    job = await asyncio.wait_for(waiter, 5)
+    assert job is not None
+    assert job.state is JobState.SUCCEEDED
+    assert len([line for line in caplog.messages if "cannot be reached" in line]) == 1
+
+
+async def test_a_store_that_cannot_be_used_is_reported_to_all_waiters(engine: Counting):
+    async def newer(ids: object) -> list[JobState | None]:
+        raise SchemaMismatch("newer")
+
+    engine.states = newer
+    results = Results(engine)
+    waiting = [asyncio.create_task(results.ended(id)) for id in ("a", "b")]
+    for waiter in waiting:
+        with pytest.raises(SchemaMismatch):
+            await waiter
 
 
 def test_each_loop_has_its_own_watcher(engine: Counting):

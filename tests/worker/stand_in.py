@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine.contract import Attempt, Beat, Engine, Exchanged, Report
+from headgate.engine import deadline
+from headgate.engine.contract import Attempt, Beat, Engine, Exchanged, Known, Report, Resumed, Settings
 from headgate.engine.memory import MemoryEngine
 from headgate.errors import EngineUnavailable, LeaseLost, PayloadError
 from headgate.ids import new_id
@@ -174,6 +175,7 @@ class FailingEngine(MemoryEngine):
         self.open_gate = asyncio.Event()
         self.open_gate.set()
         self.exchanges: list[tuple[Report, ...]] = []
+        self.resumes: list[tuple[Known, ...]] = []
 
     async def exchange(
         self,
@@ -182,16 +184,28 @@ class FailingEngine(MemoryEngine):
         want: int,
         queues: Sequence[str] | None = None,
         *,
+        number: int | None = None,
+        suspects: bool = True,
         now: int | None = None,
     ) -> Exchanged:
         self._check()
-        answer = await super().exchange(worker, reports, want, queues, now=now)
+        answer = await super().exchange(
+            worker, reports, want, queues, number=number, suspects=suspects, now=now
+        )
         self.exchanges.append(tuple(reports))
         if self.lose_answers and (answer.attempts or reports):
             self.lose_answers -= 1
             raise EngineUnavailable("the answer was lost")
-        await self.open_gate.wait()
+        await self._pass_gate()
         return answer
+
+    async def resume_worker(
+        self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
+    ) -> Resumed:
+        self._check()
+        await self._pass_gate()
+        self.resumes.append(tuple(known))
+        return await super().resume_worker(worker, number, known, now=now)
 
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
         self._check()
@@ -199,8 +213,16 @@ class FailingEngine(MemoryEngine):
             self.lapse = False
             await self.retire(worker)
             raise LeaseLost("lapsed")
-        await self.open_gate.wait()
+        await self._pass_gate()
         return await super().heartbeat(worker, now=now)
+
+    async def _pass_gate(self) -> None:
+        """Silence, until the gate is opened or the caller's deadline passes."""
+        try:
+            async with asyncio.timeout(deadline.seconds(Settings())):
+                await self.open_gate.wait()
+        except TimeoutError:
+            raise EngineUnavailable("no answer in time; it is not known whether it took effect") from None
 
     def _check(self) -> None:
         if self.cut:

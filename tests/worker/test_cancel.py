@@ -8,6 +8,7 @@ from headgate.engine.contract import Stopped
 from headgate.job import JobState
 from headgate.retry import Retry
 from headgate.worker.bell import Bell
+from headgate.worker.capacity import Capacity
 from headgate.worker.events import Events
 from headgate.worker.outbox import Outbox
 from headgate.worker.runner import Runner
@@ -93,7 +94,8 @@ async def test_a_cancel_that_comes_with_the_claim_ends_the_job_before_its_first_
     loop = asyncio.get_running_loop()
     task, bell = StandIn("work", work), Bell(loop)
     outbox = Outbox(loop, bell)
-    runner = Runner(loop, tasks(task), outbox, Threads(1, "test"), Events())
+    threads = Threads(1, "test")
+    runner = Runner(loop, tasks(task), outbox, threads, Capacity(1, threads, uses_threads=False), Events())
     runner.start(attempt("j", "work"))
     runner.cancel(["j", "unknown"])
     await bell.sleep(5)

@@ -137,7 +137,7 @@ async def test_trouble_that_concerns_exchanges_alone_is_said_once(failing: Faili
 
     task = StandIn("work", work)
     id = await put(failing, task)
-    async with working(failing, task, lease=1) as (_, watcher):
+    async with working(failing, task, lease=6) as (_, watcher):
         await watcher.seen("exchanged", 2)
         exchange = failing.exchange
 
@@ -149,7 +149,7 @@ async def test_trouble_that_concerns_exchanges_alone_is_said_once(failing: Faili
         await watcher.seen("unavailable")
         sweeps, beats = watcher.count("swept"), watcher.count("beat")
         await watcher.seen("swept", sweeps + 2)
-        await watcher.seen("beat", beats + 2)
+        await watcher.seen("beat", beats + 1)
         failing.exchange = exchange
         (job,) = await ended(failing, id)
         await watcher.seen("recovered")

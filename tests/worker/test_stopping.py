@@ -73,21 +73,86 @@ async def test_a_second_stop_ends_the_waiting(engine):
     assert (await stored(engine, id)).tries == 0
 
 
-async def test_a_thread_that_does_not_end_is_asked_to_and_its_job_given_back(engine, caplog, monkeypatch):
+class Stubborn:
+    """A synchronous task that goes on until the test lets it end."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.finish = threading.Event()
+        self._loop = asyncio.get_running_loop()
+        self.task = StandIn("work", self.work)
+
+    def work(self) -> str:
+        self._loop.call_soon_threadsafe(self.began.set)
+        self.finish.wait(20)
+        return "asked" if current_job().cancelled else "unasked"
+
+
+@pytest.mark.parametrize("stops", [1, 2])
+async def test_an_embedded_worker_waits_for_a_thread_that_does_not_end_and_says_so(
+    engine, caplog, monkeypatch, stops
+):
     monkeypatch.setattr("headgate.worker.shift.LAST_CALL", 0.05)
-    release, asked = threading.Event(), []
+    monkeypatch.setattr("headgate.worker.shift.REMINDER", 0.05)
+    stubborn = Stubborn()
+    id = await put(engine, stubborn.task)
+    worker = Worker(engine, tasks(stubborn.task), grace=0.02, lease=0.6)
+    watcher = Watcher(worker)
+    working = asyncio.create_task(worker.run())
+    await stubborn.began.wait()
+    for _ in range(stops):
+        worker.stop()
+    await watcher.seen("stopping")
+    beats = watcher.count("beat")
+    await watcher.seen("beat", beats + 4)  # longer than a lease
+    worker.stop()
+    assert not working.done()
+    assert (await stored(engine, id)).state is JobState.RUNNING, "it holds its slots"
+    stubborn.finish.set()
+    await working
+    assert (await stored(engine, id)).result == '"asked"'
+    lines = [line for line in caplog.messages if "waiting for it, since it holds its slots" in line]
+    assert 2 <= len(lines) <= 40
+    assert f"job {id} (work)" in lines[0]
 
-    def work():
-        release.wait(20)
-        asked.append(current_job().cancelled)
 
-    task = StandIn("work", work)
-    id = await put(engine, task)
-    async with working(engine, task, grace=0.02) as (_, watcher):
-        await watcher.seen("exchanged")
-    assert (await stored(engine, id)).state is JobState.READY
-    assert "did not end; it is given back" in caplog.text
-    release.set()
+async def test_a_worker_that_is_cancelled_does_not_give_back_what_a_thread_runs(failing: FailingEngine):
+    stubborn = Stubborn()
+    started = asyncio.Event()
+
+    async def wait():
+        started.set()
+        await asyncio.Event().wait()
+
+    async_task = StandIn("wait", wait)
+    kept, given_back = await put(failing, stubborn.task), await put(failing, async_task)
+    worker = Worker(failing, tasks(stubborn.task, async_task))
+    await worker.__aenter__()
+    await stubborn.began.wait()
+    await started.wait()
+    assert worker._work is not None
+    worker._work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker._work
+    assert (await stored(failing, kept)).state is JobState.RUNNING, "until the lease lapses"
+    assert (await stored(failing, given_back)).history[0].outcome == "released"
+    stubborn.finish.set()
+
+
+async def test_a_worker_that_owns_its_process_leaves_a_stubborn_thread_to_its_end(
+    engine, caplog, monkeypatch
+):
+    monkeypatch.setattr("headgate.worker.shift.LAST_CALL", 0.05)
+    stubborn = Stubborn()
+    id = await put(engine, stubborn.task)
+    worker = Worker(engine, tasks(stubborn.task), grace=0.02)
+    working = asyncio.create_task(worker.run(signals=True))
+    await stubborn.began.wait()
+    worker.stop()
+    await working
+    assert (await stored(engine, id)).state is JobState.RUNNING, "not before the process is gone"
+    assert "it ends with the process" in caplog.text
+    stubborn.finish.set()
 
 
 async def test_a_thread_that_ends_in_the_last_moment_counts(engine):

@@ -15,7 +15,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from headgate import App
 from headgate.worker import child as child_module
+from headgate.worker import registry
 from headgate.worker import supervisor as module
 from headgate.worker.plan import CANNOT_START, RELOAD, Plan
 from headgate.worker.reload import Reloader, source_files, wait_for_change
@@ -224,3 +226,51 @@ def test_waiting_for_a_change_ends_when_a_file_comes(tmp_path):
     while waiting.is_alive():
         (tmp_path / f"{time.monotonic_ns()}.py").write_text("")
         waiting.join(0.02)
+
+
+def test_what_a_process_noted_names_its_store_and_the_workers_that_did_not_retire(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "_file", None)
+    with (tmp_path / "notes").open("w+b") as file:
+        registry.note("before it has a file")
+        registry.keep_in(file.fileno())
+        registry.note_store(App("sqlite:///jobs.db"))
+        registry.note_store(object())
+        for worker in ("a", "b", "c"):
+            registry.note(worker)
+        registry.note_end("b")
+        os.write(file.fileno(), b'{"type":"begun","wor')  # it died while it wrote
+        store, workers = registry.left_behind(file.fileno())
+    assert store is not None
+    assert store.url == "sqlite:///jobs.db"
+    assert workers == ["a", "c"]
+
+
+DOWN = """
+import os
+from headgate import EngineUnavailable
+
+def say(*words):
+    fd = os.open(os.environ["REPORTS"], os.O_WRONLY)
+    os.write(fd, (" ".join(map(str, words)) + "\\n").encode())
+    os.close(fd)
+
+class App:
+    tries = 0
+
+    async def run_worker(self, *, signals, **options):
+        App.tries += 1
+        say("try", os.getpid(), App.tries)
+        if App.tries < 3:
+            raise EngineUnavailable("the database is down")
+
+app = App()
+"""
+
+
+def test_children_wait_for_a_store_that_is_down_when_they_start(reports: Reports, plan: Plan, tmp_path):
+    (tmp_path / "down.py").write_text(DOWN)
+    running = Running(msgspec.structs.replace(plan, target="down:app"))
+    words = [reports.next() for _ in range(6)]
+    assert sorted(word[2] for word in words) == ["1", "1", "2", "2", "3", "3"]
+    assert len({word[1] for word in words}) == 2, "in the same processes"
+    assert running.stop() == 0

@@ -2,6 +2,7 @@
 
 from bench.child import main
 from bench.runners.headgate.contender import Headgate
+from bench.runners.headgate.growth import day, growth
 from bench.runners.headgate.idle import idle
 from bench.runners.headgate.importing import import_time
 from bench.runners.headgate.million import million
@@ -14,6 +15,8 @@ OWN = {
     "import_time": import_time,
     "idle": idle,
     "million": million,
+    "growth": growth,
+    "day": day,
 }
 
 if __name__ == "__main__":

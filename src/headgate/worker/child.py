@@ -11,12 +11,15 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from headgate.errors import HeadgateError
+from headgate.errors import EngineUnavailable, HeadgateError
+from headgate.worker import registry
+from headgate.worker.link import Backoff
 from headgate.worker.load import load_app
 from headgate.worker.logs import configure_logs
 from headgate.worker.plan import CANNOT_START, DONE, RELOAD, Plan
@@ -28,6 +31,8 @@ log = logging.getLogger("headgate.worker")
 def work(plan: Plan) -> int:
     """Do what the plan says; returns the exit code."""
     configure_logs(plan.log_level, json=plan.log_json)
+    if plan.registry is not None:
+        registry.keep_in(plan.registry)
     if plan.supervised:
         _watch_parent()
     return _work_and_reload(plan) if plan.reload else _work(plan)
@@ -42,11 +47,27 @@ def run(main: Callable[[], Any]) -> None:
 def _work(plan: Plan) -> int:
     try:
         app = load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
-        run(lambda: app.run_worker(**plan.options(), signals=True))
+        registry.note_store(app)
+        _work_once_reachable(lambda: app.run_worker(**plan.options(), signals=True))
     except HeadgateError as error:
         log.critical("%s", error)
         return CANNOT_START
     return DONE
+
+
+def _work_once_reachable(main: Callable[[], Any]) -> None:
+    """Work; a store that cannot be reached when it is opened is waited for. A worker that works waits by itself."""
+    backoff, said = Backoff(), False
+    while True:
+        try:
+            run(main)
+        except EngineUnavailable as error:
+            if not said:
+                log.warning("the store cannot be opened, trying again: %s", error)
+            said = True
+            time.sleep(backoff.wait())
+        else:
+            return
 
 
 def _work_and_reload(plan: Plan) -> int:
@@ -87,7 +108,7 @@ def main() -> None:
     """The entry of a child process."""
     code = work(msgspec.json.decode(sys.argv[1], type=Plan))
     logging.shutdown()
-    # Threads that hang in a task must not keep the process: what they ran was given back.
+    # Threads that hang in a task must not keep the process: their jobs come back now that they end.
     os._exit(code)
 
 

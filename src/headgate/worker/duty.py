@@ -6,6 +6,7 @@ import logging
 import random
 from typing import Protocol
 
+from headgate.engine.deadline import within
 from headgate.errors import EngineUnavailable
 from headgate.worker.bell import Bell
 from headgate.worker.link import Backoff, Link
@@ -23,15 +24,16 @@ class Duty(Protocol):
         ...
 
 
-async def keep(duty: Duty, bell: Bell, link: Link, backoff: Backoff) -> None:
-    """Do a duty until cancelled. A ring makes it run before its time; no failure ends it."""
+async def keep(duty: Duty, bell: Bell, link: Link, backoff: Backoff, seconds: float) -> None:
+    """Do a duty until cancelled, each time within `seconds`. A ring makes it run early; no failure ends it."""
     while True:
-        await bell.sleep(await _attempt(duty, link, backoff))
+        await bell.sleep(await _attempt(duty, link, backoff, seconds))
 
 
-async def _attempt(duty: Duty, link: Link, backoff: Backoff) -> float:
+async def _attempt(duty: Duty, link: Link, backoff: Backoff, seconds: float) -> float:
     try:
-        pause = await duty.run_once()
+        with within(seconds):
+            pause = await duty.run_once()
     except EngineUnavailable as error:
         link.failed(error, duty.name)
         return backoff.wait()

@@ -16,7 +16,11 @@ EventKind = Literal[
     "unavailable",  # the engine cannot be reached
     "recovered",  # it can again
     "overrun",  # an attempt is past its timeout and still running
+    "resumed",  # after a doubt: the store and the worker agree again on what it runs
+    "blocked",  # the event loop stands still
+    "unblocked",  # it goes on
     "swept",
+    "rechecked",
     "ticked",
     "refreshing",
     "stopping",

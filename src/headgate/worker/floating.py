@@ -1,7 +1,7 @@
 """Floating limits: their numbers are computed by ordinary jobs, so that what jobs have (one at a time by `unique`,
 retries with back-off, a place in the log) is theirs, too.
 
-The duty looks which keys are in use and enqueues a refresh for each whose number is missing or old; the refresh looks
+The duty asks for the keys in use whose number is missing or old and enqueues a refresh for each; the refresh looks
 again, so that two workers that both found it due cause one call of the function.
 """
 
@@ -33,6 +33,11 @@ RETRY = Retry(attempts=1_000_000, delay=1, backoff=2, max_delay=60, jitter=0)
 """Until it works: 1, 2, 4 … 60 seconds. The old number stays in force meanwhile."""
 
 
+PAGE = 500
+"""Keys per rule and round: a round costs what is due, and never holds up the store for long."""
+SOON = 0.05
+
+
 class FloatingLimitView(msgspec.Struct, frozen=True):
     """What a floating limit's function is given: one key, and how it stands."""
 
@@ -62,10 +67,13 @@ class Refresh:
     async def fn(self, ident: str) -> int | None:
         """Compute and store the number; None if somebody did, or if the key is no longer in use."""
         self.runs += 1
-        due = {entry.key: entry for entry in await due_keys(self._engine, self.rule)}
-        if ident not in due:
+        before = await self._engine.clock() - self.rule.every + 1
+        page = await self._engine.keys_in_use(
+            self.rule.name, computed_before=before, after=just_before(ident), limit=1
+        )
+        if not page or page[0].key != ident:
             return None
-        number = check_number(await self._call(view(due[ident], self.rule)), self.rule.name)
+        number = check_number(await self._call(view(page[0], self.rule)), self.rule.name)
         await self._engine.compute(ident, number)
         return number
 
@@ -108,6 +116,7 @@ class Floating:
 
     def __init__(self, engine: Engine, rules: Sequence[FloatingRule], events: Events) -> None:
         self.found = False
+        self._after: dict[str, str | None] = {}
         self.tasks = {task.name: task for task in (Refresh(engine, rule) for rule in rules)}
         self._engine = engine
         self._events = events
@@ -125,23 +134,29 @@ class Floating:
         return sum(task.runs for task in self.tasks.values())
 
     async def run_once(self) -> float:
-        """Look at every rule's keys in use."""
-        jobs = [job for task in self.tasks.values() for job in await self._due(task)]
+        """Look at the next page of each rule's keys whose number is missing or old."""
+        now = await self._engine.clock()
+        jobs = [job for task in self.tasks.values() for job in await self._due(task, now)]
         created = [made.id for made in await self._engine.enqueue(jobs) if made.created] if jobs else []
-        self.found = bool(created)
+        self.found = bool(created) or any(self._after.values())
         if created:
             self._events.emit("refreshing", jobs=created)
-        return jittered(self._interval)
+        return SOON if any(self._after.values()) else jittered(self._interval)
 
-    async def _due(self, task: Refresh) -> list[NewJob]:
-        return [task.job(entry.key) for entry in await due_keys(self._engine, task.rule)]
+    async def _due(self, task: Refresh, now: int) -> list[NewJob]:
+        """One page per round: a key that is still due after its refresh was enqueued does not hold up the next ones."""
+        name, before = task.rule.name, now - task.rule.every + 1
+        page = await self._engine.keys_in_use(
+            name, computed_before=before, after=self._after.get(name), limit=PAGE
+        )
+        self._after[name] = page[-1].key if len(page) == PAGE else None
+        return [task.job(entry.key) for entry in page]
 
 
-async def due_keys(engine: Engine, rule: FloatingRule) -> list[KeyInUse]:
-    """The keys in use whose number was never computed, or too long ago, by the store's clock."""
-    entries = await engine.keys_in_use(rule.name)
-    now = await engine.clock() if entries else 0
-    return [e for e in entries if e.computed_at is None or e.computed_at + rule.every <= now]
+def just_before(ident: str) -> str:
+    """A text behind which `ident` comes first in the order of idents: no key's ident lies between the two."""
+    last = ord(ident[-1]) - 1
+    return ident[:-1] + chr(0xD7FF if last == 0xDFFF else last) + "\U0010ffff"  # no surrogates: not UTF-8
 
 
 def view(entry: KeyInUse, rule: FloatingRule) -> FloatingLimitView:

@@ -28,19 +28,26 @@ async def run_until_idle(
     chosen = options(queues, concurrency, internal=bool(floating))
     shift = Shift(engine, tasks, floating, chosen, Events(), drain=True)
 
-    async def quiet() -> bool:
-        return await _time_brings_work(shift)
+    async def quiet() -> None:
+        """A part has nothing left. When all have, time is asked for more; if it has none, that is the end."""
+        if all(part.still for part in shift.parts):
+            found = await _time_brings_work(shift) or not all(part.still for part in shift.parts)
+            for part in shift.parts:
+                part.exchange.ending = part.exchange.ending or not found
+                part.exchange.wake()
 
-    shift.exchange.quiet = quiet
+    for part in shift.parts:
+        part.exchange.quiet = quiet
     await _time_brings_work(shift)
     await shift.work()
-    return shift.runner.started - shift.floating.runs
+    return shift.started - shift.floating.runs
 
 
 async def _time_brings_work(shift: Shift) -> bool:
     """Do every duty once; whether there is work now that was not there before."""
-    await shift.sweep.sweep()
-    found = shift.sweep.found
+    for part in shift.parts:
+        await part.sweep.sweep()
+    found = any(part.sweep.found for part in shift.parts)
     if shift.ticker.needed:
         await shift.ticker.run_once()
         found = found or shift.ticker.found

@@ -34,27 +34,28 @@ class Backoff:
 
 
 class Link:
-    """Whether the engine answers, as far as this worker can tell. Shared by everything that calls it.
+    """Whether a part of the engine answers, as far as this worker can tell. Shared by everything that calls it.
 
     Trouble may be partial: a full disk refuses outcomes and still renews leases. So only what failed first can say that
     it is over; otherwise the two would write line after line.
     """
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, part: str = "") -> None:
         self.down = False
         self._first = ""
         self._events = events
+        self._what = f"{part} of the engine" if part else "the engine"
 
     def failed(self, error: EngineUnavailable, who: str) -> None:
-        """A call of somebody did not get through; the first of a row is logged."""
+        """A call did not get through; the first of a row is logged."""
         if not self.down:
             self.down, self._first = True, who
-            log.warning("the engine cannot be reached, trying again: %s", error)
+            log.warning("%s cannot be reached, trying again: %s", self._what, error)
             self._events.emit("unavailable", error=str(error))
 
     def worked(self, who: str) -> None:
-        """A call of somebody got through."""
+        """A call got through."""
         if self.down and who == self._first:
             self.down = False
-            log.warning("the engine can be reached again")
+            log.warning("%s can be reached again", self._what)
             self._events.emit("recovered")

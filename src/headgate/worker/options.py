@@ -31,6 +31,11 @@ class Options(msgspec.Struct, frozen=True):
     grace: float
     name: str
 
+    @property
+    def lease_seconds(self) -> float:
+        """The length of the lease in seconds."""
+        return self.lease / SECOND
+
 
 def options(
     queues: Iterable[str] | Mapping[str, float] | None = None,

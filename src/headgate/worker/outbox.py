@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-from headgate.engine.contract import Attempt, Outcome, Progress, Report
+from headgate.engine.contract import Attempt, Known, Outcome, Progress, Report
 from headgate.worker.bell import Bell
 
 PROGRESS_GAP = 0.1
@@ -42,9 +42,9 @@ class Outbox:
         return not self._outcomes and not self._progress
 
     @property
-    def jobs(self) -> set[str]:
-        """The jobs whose outcome waits to be sent."""
-        return {outcome.job for outcome in self._outcomes}
+    def known(self) -> list[Known]:
+        """The attempts whose outcome waits to be sent."""
+        return [(outcome.job, outcome.attempt) for outcome in self._outcomes]
 
     def settle(self, outcome: Outcome) -> None:
         """An attempt has ended; from the loop's thread."""
@@ -73,10 +73,15 @@ class Outbox:
         """What could not be sent goes first next time; progress that was overtaken meanwhile is dropped."""
         outcomes = [r for r in reports if not isinstance(r, Progress)]
         self._outcomes[:0] = outcomes
-        ended = self.jobs
+        ended = set(self.known)
         for report in reports:
-            if isinstance(report, Progress) and report.job not in ended:
+            if isinstance(report, Progress) and (report.job, report.attempt) not in ended:
                 self._progress.setdefault(report.job, report)
+
+    def keep(self, alive: Container[Known]) -> None:
+        """Forget what speaks of other attempts than these."""
+        self._outcomes = [one for one in self._outcomes if (one.job, one.attempt) in alive]
+        self._progress = {job: p for job, p in self._progress.items() if (job, p.attempt) in alive}
 
     def clear(self) -> None:
         """Forget everything: the lease under which it would count is gone."""

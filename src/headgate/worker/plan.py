@@ -34,6 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     log_json: bool = False
     supervised: bool = False
+    registry: int | None = None
+    """An open file in which a worker process notes its registrations for its supervisor."""
 
     def options(self) -> dict[str, Any]:
         """What `App.run_worker` is given."""
@@ -46,7 +48,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             "name": self.name,
         }
 
-    def for_child(self, index: int) -> Plan:
+    def for_child(self, index: int, registry: int | None = None) -> Plan:
         """The part of child `index`; a name that was given is made unique."""
         name = f"{self.name}-{index + 1}" if self.name and self.processes > 1 else self.name
-        return msgspec.structs.replace(self, processes=1, supervised=True, name=name)
+        return msgspec.structs.replace(self, processes=1, supervised=True, name=name, registry=registry)

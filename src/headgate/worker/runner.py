@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from headgate.clock import SECOND
 from headgate.context import CURRENT
-from headgate.engine.contract import Attempt, Failed, Outcome
+from headgate.engine.contract import Attempt, Failed, Known, Outcome
+from headgate.worker.capacity import Capacity
 from headgate.worker.events import Events
 from headgate.worker.outbox import Outbox
 from headgate.worker.outcome import raised, returned, undecodable
@@ -26,7 +27,7 @@ log = logging.getLogger("headgate.worker")
 
 
 class Runner:
-    """All attempts that this worker runs."""
+    """All attempts that this worker runs for one part of the store."""
 
     def __init__(
         self,
@@ -34,28 +35,26 @@ class Runner:
         tasks: Mapping[str, Runnable],
         outbox: Outbox,
         threads: Threads,
+        capacity: Capacity,
         events: Events,
     ) -> None:
         self.running: dict[str, Run] = {}
         self.abandoned: set[Run] = set()
         self.started = 0
+        self.suspects = 0
+        """How many of the attempts that run, abandoned ones included, are of suspects (rule 15)."""
         self._loop = loop
         self._tasks = tasks
         self._outbox = outbox
         self._threads = threads
+        self._capacity = capacity
         self._events = events
         self._mail = Mailbox[tuple[Run, Outcome]](loop, self._from_thread)
-        self._uses_threads = any(not task.is_async for task in tasks.values())
-
-    def free(self, concurrency: int) -> int:
-        """How many jobs could start at once: never claim a job that would hold slots while it waits for a thread."""
-        free = concurrency - len(self.running) - len(self.abandoned)
-        return max(0, min(free, self._threads.free) if self._uses_threads else free)
 
     @property
-    def overrun(self) -> list[str]:
-        """The jobs whose attempt is past its timeout and still runs, holding its slots."""
-        return [run.attempt.job for run in self.running.values() if run.fate == "timeout"]
+    def known(self) -> list[Known]:
+        """The attempts that run."""
+        return [(run.attempt.job, run.attempt.number) for run in self.running.values()]
 
     def start(self, attempt: Attempt) -> None:
         """Run an attempt that was just claimed."""
@@ -67,6 +66,8 @@ class Runner:
             self._settle(undecodable(attempt, error), attempt)
             return
         run = self.running[attempt.job] = Run(attempt, task, self._outbox.progress)
+        self._capacity.take()
+        self.suspects += attempt.suspicion > 0
         if attempt.timeout is not None:
             run.timer = self._loop.call_later(attempt.timeout / SECOND, self._expire, run)
         if task.is_async:
@@ -86,12 +87,12 @@ class Runner:
         for run in self.running.values():
             run.interrupt("release")
 
-    def abandon(self) -> int:
-        """The lease is gone: cancel everything; what it still reports is dropped. Returns how many there were."""
-        runs = list(self.running.values())
-        self.running.clear()
+    def abandon(self, alive: Container[Known] = ()) -> int:
+        """Cancel everything but what is still alive for the store; what it reports is dropped. Returns how many."""
+        runs = [r for r in self.running.values() if (r.attempt.job, r.attempt.number) not in alive]
         self.abandoned.update(runs)
         for run in runs:
+            del self.running[run.attempt.job]
             run.interrupt("abandon")
         return len(runs)
 
@@ -123,6 +124,8 @@ class Runner:
     def _end(self, run: Run, outcome: Outcome) -> None:
         if run.timer is not None:
             run.timer.cancel()
+        self._capacity.give()
+        self.suspects -= run.attempt.suspicion > 0
         if run.fate == "abandon":
             self.abandoned.discard(run)
         else:

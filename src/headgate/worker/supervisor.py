@@ -1,26 +1,31 @@
 """The supervisor of worker processes: starts them, starts again what dies, stops them together.
 
 It holds nothing but processes and their exit codes: the app is imported in the children alone, so that nothing of it
-can take the supervisor down. Everything it reacts to arrives in one queue: a signal, the end of a child, or time.
+can take the supervisor down. Everything it reacts to arrives in one queue: a signal, the end of a child, or time. When
+a child is gone without having retired its workers, the store is told at once (losses.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator
 from types import FrameType
-from typing import assert_never
+from typing import IO, assert_never
 
 import msgspec
 
+from headgate.worker.losses import Gone, LossReporter
 from headgate.worker.plan import CANNOT_START, DONE, RELOAD, Plan
+from headgate.worker.registry import left_behind
 
 log = logging.getLogger("headgate.worker")
 
@@ -28,6 +33,8 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 STEADY = 10.0
 """Seconds after which a child counts as having worked: its next end is a new accident."""
+LAST_REPORTS = 2.0
+"""Seconds to tell the store of the last children's workers before the supervisor ends."""
 HARD_WAIT = 5.0
 """Seconds that a child has after the second signal before it is killed."""
 
@@ -45,7 +52,7 @@ class Signalled(msgspec.Struct, frozen=True):
     number: int
 
 
-Spawn = Callable[[Plan, int], "subprocess.Popen[bytes]"]
+Spawn = Callable[[Plan, int, int | None], "subprocess.Popen[bytes]"]
 
 
 class Child:
@@ -54,6 +61,7 @@ class Child:
     def __init__(self, index: int) -> None:
         self.index = index
         self.process: subprocess.Popen[bytes] | None = None
+        self.registry: IO[bytes] | None = None
         self.started_at = 0.0
         self.start_at: float | None = 0.0
         self.starts = 0
@@ -78,12 +86,13 @@ class Child:
         return wait
 
 
-def spawn(plan: Plan, index: int) -> subprocess.Popen[bytes]:
-    """Start a child. It gets a session of its own, so that Ctrl-C reaches it through us only, and a pipe as standard
-    input, whose end tells it that we are gone."""
-    text = msgspec.json.encode(plan.for_child(index)).decode()
+def spawn(plan: Plan, index: int, registry: int | None) -> subprocess.Popen[bytes]:
+    """Start a child. It gets a session of its own, so that Ctrl-C reaches it through us only, a pipe as standard
+    input, whose end tells it that we are gone, and a file for its registrations."""
+    text = msgspec.json.encode(plan.for_child(index, registry)).decode()
     command = [sys.executable, "-m", "headgate.worker.child", text]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    files = () if registry is None else (registry,)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, pass_fds=files)
 
 
 class Supervisor:
@@ -96,6 +105,8 @@ class Supervisor:
         self._queue: queue.SimpleQueue[Ended | Signalled] = queue.SimpleQueue()
         self._signals = 0
         self._kill_at: float | None = None
+        self._killing = False
+        self._losses = LossReporter()
         self._code = DONE
 
     @property
@@ -111,6 +122,7 @@ class Supervisor:
                 self._kill_late()
                 if event := self._next():
                     self._handle(event)
+        self._losses.close(LAST_REPORTS)
         return self._code
 
     def stop(self) -> None:
@@ -123,7 +135,11 @@ class Supervisor:
                 self._start(child)
 
     def _start(self, child: Child) -> None:
-        process = child.process = self._spawn(self._plan, child.index)
+        file = None
+        if os.name == "posix":  # elsewhere a process cannot be given a file without a name
+            child.registry = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
+            file = child.registry.fileno()
+        process = child.process = self._spawn(self._plan, child.index, file)
         child.start_at, child.started_at = None, time.monotonic()
         child.starts += 1
         log.info(
@@ -158,6 +174,7 @@ class Supervisor:
         if child.process is not None and child.process.stdin is not None:
             child.process.stdin.close()
         child.process = None
+        self._report_losses(child, code)
         if self._signals:
             return
         if code == CANNOT_START and child.starts == 1:
@@ -165,6 +182,18 @@ class Supervisor:
             self._signalled()
         else:
             self._start_again(child, code)
+
+    def _report_losses(self, child: Child, code: int) -> None:
+        """A child that crashed has lost its workers; one that ended, or was killed, because it was told to has not."""
+        if child.registry is None:
+            return
+        with child.registry as file:
+            store, workers = left_behind(file.fileno())
+        if store is not None:
+            told = code in (DONE, RELOAD) or (self._killing and code == -signal.SIGKILL)
+            until = time.monotonic() + self._plan.lease
+            self._losses.report(Gone(store, workers, not told, until))
+        child.registry = None
 
     def _start_again(self, child: Child, code: int) -> None:
         now = time.monotonic()
@@ -179,12 +208,13 @@ class Supervisor:
         self._signals += 1
         if self._signals == 2:
             self._kill_at = time.monotonic() + HARD_WAIT
+        self._killing = self._killing or self._signals > 2
         for child in self._children:
             child.signal(signal.SIGTERM if self._signals <= 2 else signal.SIGKILL)
 
     def _kill_late(self) -> None:
         if self._kill_at is not None and self._kill_at <= time.monotonic():
-            self._kill_at = None
+            self._kill_at, self._killing = None, True
             for child in self._children:
                 child.signal(signal.SIGKILL)
 

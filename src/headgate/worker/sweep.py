@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Engine
+from headgate.engine.contract import Part
 from headgate.worker.bell import Bell
 from headgate.worker.duty import jittered
 from headgate.worker.events import Events
+from headgate.worker.lost_jobs import log_lost
 
 LONGEST = 1.0
 """Seconds between sweeps when nothing is known to be due: leases of other workers may lapse at any time."""
@@ -23,9 +24,9 @@ class Sweep:
 
     name = "sweep"
 
-    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop, bell: Bell, events: Events) -> None:
+    def __init__(self, part: Part, loop: asyncio.AbstractEventLoop, bell: Bell, events: Events) -> None:
         self.found = False
-        self._engine = engine
+        self._part = part
         self._loop = loop
         self._bell = bell
         self._events = events
@@ -51,8 +52,9 @@ class Sweep:
         pause = jittered(LONGEST)
         self._at = self._loop.time()
         self._next = self._at + pause
-        swept = await self._engine.sweep()
+        swept = await self._part.sweep()
         self.found = bool(swept.due or swept.lost or swept.offered or swept.more)
+        log_lost(swept.failed)
         self._events.emit("swept", found=self.found)
         if swept.more:
             self._next = 0.0

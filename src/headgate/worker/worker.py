@@ -48,6 +48,7 @@ class Worker:
         self._tasks = tasks
         self._floating = floating
         self._events = Events()
+        self._alone = False
         self._shift: Shift | None = None
         self._work: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -59,21 +60,29 @@ class Worker:
 
     @property
     def id(self) -> str:
-        """The id under which it is registered now; empty when it is not."""
-        return self._shift.lease.id if self._shift else ""
+        """The id under which it is registered now; empty when it is not. A split store has one per part: `ids`."""
+        return next(iter(self._shift.ids), "") if self._shift else ""
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids under which it is registered, one per part of the store."""
+        return self._shift.ids if self._shift else []
 
     @property
     def running(self) -> list[str]:
         """The ids of the jobs that it runs."""
-        return list(self._shift.runner.running) if self._shift else []
+        return [run.attempt.job for run in self._shift.running] if self._shift else []
 
     @property
     def overrun(self) -> list[str]:
         """Those of them that are past their timeout: threads that cannot be stopped and keep their slots."""
-        return self._shift.runner.overrun if self._shift else []
+        runs = self._shift.running if self._shift else []
+        return [run.attempt.job for run in runs if run.fate == "timeout"]
 
     async def run(self, *, signals: bool = False) -> None:
-        """Work until stopped. With `signals`, SIGTERM and SIGINT stop it; the second one without waiting."""
+        """Work until stopped. With `signals`, the process is the worker's: SIGTERM and SIGINT stop it, the second one
+        without waiting, and threads that do not end when they are asked to end with the process."""
+        self._alone = signals
         with _signals(self) if signals else nullcontext():
             async with self:
                 assert self._work is not None
@@ -82,7 +91,8 @@ class Worker:
     def stop(self) -> None:
         """Claim no more, wait up to `grace` for what runs, give back the rest, retire. From any thread.
 
-        A second call ends the waiting.
+        A second call ends the grace. What cannot be stopped (a thread) is waited for in any case, since it holds its
+        slots, unless the process ends with the worker.
         """
         if self._shift is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._shift.stop)
@@ -91,7 +101,9 @@ class Worker:
         if self._work is not None:
             raise HeadgateError("this worker is running already; make another Worker to run a second one")
         self._loop = asyncio.get_running_loop()
-        self._shift = Shift(self._engine, self._tasks, self._floating, self.options, self._events)
+        self._shift = Shift(
+            self._engine, self._tasks, self._floating, self.options, self._events, alone=self._alone
+        )
         work = self._work = self._loop.create_task(self._shift.work())
         try:
             await self._begun(work)

@@ -16,11 +16,17 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    Known,
     Limit,
+    LimitPlace,
     LimitStatus,
+    Lost,
+    LostJob,
     Override,
     QueueStatus,
+    Rechecked,
     Report,
+    Resumed,
     Settings,
     Snapshot,
     Swept,
@@ -44,10 +50,17 @@ from headgate.engine.postgres.migrate import check_server, migrate, newest, vers
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema
 from headgate.engine.postgres.store import Store
-from headgate.engine.postgres.wire import Numbers, got_all, put, put_all, put_if, put_key
+from headgate.engine.postgres.wire import Numbers, got, got_all, got_key, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
-from headgate.errors import ConfigError, LeaseLost
+from headgate.engine.rechecks import forgotten_waiters, late_timer, lost_worker, stray_holder
+from headgate.engine.refused import lapsed, stale
+from headgate.errors import ConfigError, HeadgateError
 from headgate.job import Job, JobState, NewJob
+
+MIGRATION_TIMEOUT = 3600.0
+"""Seconds: an index over millions of jobs takes its time."""
+SWEEP_MOST = 1000
+"""How much of each kind one sweep takes on."""
 
 
 class PostgresEngine(Engine):
@@ -67,7 +80,8 @@ class PostgresEngine(Engine):
         self.schema = check_schema(schema)
         self.settings = settings or Settings()
         self._clock = clock
-        self._address = dsn, where, schema, {} if prepared else {"statement_cache_size": 0}
+        options = {} if prepared else {"statement_cache_size": 0}
+        self._address = dsn, where, schema, options, self.settings
         self._keep = Numbers.of(keep(self.settings))
         self._enqueue_one, self._enqueue_many = one_call(schema), enqueue_call(schema)
         self._opened = Store(*self._address)
@@ -95,10 +109,15 @@ class PostgresEngine(Engine):
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> None:
-        async with self.lanes.connection() as connection:
-            await check_server(connection, self.where)
-            if await version(connection, self.schema, self.where) < newest():
-                await migrate(connection, self.schema, self.where)
+        try:
+            async with self.lanes.connection() as connection:
+                await check_server(connection, self.where)
+                found = await version(connection, self.schema, self.where)
+            if found < newest():
+                await self.migrate()
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         if self._opened.process == os.getpid():
@@ -106,7 +125,7 @@ class PostgresEngine(Engine):
             self._opened = Store(*self._address)
 
     async def migrate(self) -> tuple[int, int]:
-        async with self.lanes.connection() as connection:
+        async with self.lanes.connection(within=MIGRATION_TIMEOUT) as connection:
             return await migrate(connection, self.schema, self.where)
 
     async def version(self) -> int:
@@ -126,22 +145,23 @@ class PostgresEngine(Engine):
         self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[Enqueued]:
         async with self.lanes.connection() as connection:
-            return await self._enqueue(connection, jobs, limits, now)
+            enqueued, ended, again = await self._enqueue(connection, jobs, limits, now)
+        self._store.signal(work=True, ended=ended, again=again)
+        if limits:
+            await self._follow([limit.name for limit in limits], now)
+        return enqueued
 
     async def _enqueue(
         self, connection: Connection, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
-    ) -> list[Enqueued]:
+    ) -> tuple[list[Enqueued], bool, bool]:
+        """What became of the jobs, whether others ended, and whether to look again; to be told after the commit."""
         at = self._now(now)
         if not limits and (values := one_values(jobs, at, self._me, notify=None)) is not None:
             row = await connection.fetchrow(self._enqueue_one, *values)
-            enqueued = [one_result(jobs[0], row)]
-            self._store.signal(work=True, again=row["again"])
-            return enqueued
+            return [one_result(jobs[0], row)], False, row["again"]
         values = enqueue_values(jobs, limits, self.settings, at, self._me, notify=None)
         row = await connection.fetchrow(self._enqueue_many, *values)
-        enqueued = enqueue_result(jobs, row)
-        self._store.signal(work=True, ended=row["ended"], again=row["again"])
-        return enqueued
+        return enqueue_result(jobs, row), row["ended"], row["again"]
 
     async def enqueue_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Store jobs on a caller's connection, inside whatever transaction it has."""
@@ -157,11 +177,14 @@ class PostgresEngine(Engine):
             work = Import(connection, self.schema, self.settings, self._me, at)
             results = await work.run(records, limits)
         self._store.signal(work=True, ended=True)
+        if limits:
+            await self._follow([limit.name for limit in limits], now)
         return results
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
     ) -> bool:
+        ended = again = False
         async with self.lanes.connection() as connection, connection.transaction():
             moved = await connection.fetchval(
                 f"SELECT {self._store.name}.tick($1, $2, $3)", put(name), seen, at
@@ -169,7 +192,11 @@ class PostgresEngine(Engine):
             if moved and jobs:
                 ids = [job.id for job in jobs]
                 there = dict(zip(ids, await Reader(connection, self.schema).states(ids), strict=True))
-                await self._enqueue(connection, [job for job in jobs if there[job.id] is None], (), now)
+                new = [job for job in jobs if there[job.id] is None]
+                _, ended, again = await self._enqueue(connection, new, (), now)
+        # Not before the commit: whoever looked at the call would find nothing, and sleep on.
+        if moved:
+            self._store.signal(work=True, ended=ended, again=again)
         return moved
 
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
@@ -199,7 +226,7 @@ class PostgresEngine(Engine):
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
         row = await self._store.call("heartbeat", put(worker), self._now(now))
         if row["beat_at"] is None:
-            raise _lapsed(worker)
+            raise lapsed(worker)
         return Beat(tuple(got_all(row["cancelling"])), row["beat_at"])
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
@@ -220,20 +247,25 @@ class PostgresEngine(Engine):
         want: int,
         queues: Sequence[str] | None = None,
         *,
+        number: int | None = None,
+        suspects: bool = True,
         now: int | None = None,
     ) -> Exchanged:
         said = rows.Reports(reports)
         *started, row = await self._store.exchange(
             put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
             self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._me,
-            self._store.watchers.sole,
+            self._store.watchers.sole, number, suspects,
         )  # fmt: skip
         if not row["leased"]:
-            raise _lapsed(worker)
+            raise _refused(worker, number, row["last"])
         if row["wake"] or row["ended"] or row["again"]:
             self._store.signal(work=row["wake"], ended=row["ended"], again=row["again"])
+        attempts, unreadable = rows.attempts(started, row["at"])
+        if unreadable:
+            await self.exchange(worker, unreadable, 0, now=now)
         return Exchanged(
-            attempts=rows.attempts(started, row["at"]),
+            attempts=attempts,
             refused=said.refused(row["refused"]),
             cancelling=tuple(got_all(row["cancelling"])),
             next_due=row["next_due"],
@@ -242,17 +274,65 @@ class PostgresEngine(Engine):
             set_aside=tuple(got_all(row["set_aside"])),
         )
 
+    async def resume_worker(
+        self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
+    ) -> Resumed:
+        row = await self._store.call(
+            "resume_worker", put(worker), number, put_all(job for job, _ in known),
+            Numbers.of(attempt for _, attempt in known), self._now(now), self.settings.reservation_ttl, self._keep,
+            self._me,
+        )  # fmt: skip
+        if row["at"] is None:
+            raise _refused(worker, number, row["last"] if row["leased"] else None)
+        self._store.signal(work=row["taken_back"] > 0, ended=row["taken_back"] > 0, again=row["again"])
+        return Resumed(
+            tuple(known[int(place) - 1] for place in row["alive"]),
+            row["taken_back"],
+            tuple(got_all(row["cancelling"])),
+            row["at"],
+        )
+
+    async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
+        row = await self._store.call(
+            "report_lost",
+            put_all(workers),
+            self._now(now),
+            self.settings.reservation_ttl,
+            self._keep,
+            self._me,
+        )
+        self._store.signal(work=row["attempts"] > 0, ended=row["attempts"] > 0)
+        return Lost(row["attempts"], _failed(row))
+
+    async def recheck(
+        self, after: str | None = None, *, most: int = 100, now: int | None = None
+    ) -> Rechecked:
+        row = await self._store.call(
+            "recheck", None if after is None else put_key(after), most, self._now(now),
+            self.settings.reservation_ttl, self._keep, self._me,
+        )  # fmt: skip
+        healed = tuple(map(_healed, row["kinds"], row["keys"], row["jobs"], row["others"]))
+        self._store.signal(work=bool(healed), ended=bool(healed), again=row["again"])
+        return Rechecked(healed, None if row["after"] is None else got_key(row["after"]))
+
     async def sweep(self, *, now: int | None = None) -> Swept:
         row = await self._store.call(
-            "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._me
+            "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._me, SWEEP_MOST
         )
         self._store.signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
         self._store.tidy.begin()
-        offered, more = await self._look(now) if row["look"] else (0, False)
+        offered, more = row["offered"], row["more"]
+        if row["expiring"]:
+            await self._store.call("expire", self._now(now))
+        if row["expiring"] or row["changed"]:
+            offered += await self._follow(None, now)
+        if row["look"]:
+            looked, left = await self._look(now)
+            offered, more = offered + looked, more or left
+        next_due = (await self._store.call("_next_due"))[0] if row["expiring"] else row["next_due"]
         return Swept(
-            row["due"], row["lost"], row["offered"] + offered, row["expired"], row["more"] or more,
-            row["next_due"], row["at"],
-        )  # fmt: skip
+            row["due"], row["lost"], offered, row["expired"], more, next_due, row["at"], _failed(row)
+        )
 
     async def _look(self, now: int | None) -> tuple[int, bool]:
         """Offer the room of keys that nobody has looked at since somebody came there."""
@@ -317,7 +397,24 @@ class PostgresEngine(Engine):
                 self.settings.reservation_ttl,
                 self._me,
             )
-            self._store.signal(work=row[0], again=row[0])
+            if row[0]:
+                await self._follow([limit.name for limit in limits], now)
+
+    async def _follow(self, names: Sequence[str] | None, now: int | None) -> int:
+        """Carry a change of limits through, slice by slice; returns how many waiters were offered room."""
+        offered = 0
+        more = True
+        while more:
+            row = await self._store.call(
+                "follow",
+                None if names is None else put_all(names),
+                self._now(now),
+                self.settings.reservation_ttl,
+                self._me,
+            )
+            self._store.signal(work=row["offered"] > 0, again=row["again"])
+            offered, more = offered + row["offered"], row["more"]
+        return offered
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         if not await self._override(override, False, now):
@@ -335,7 +432,8 @@ class PostgresEngine(Engine):
             "override", put(o.name), put_if(o.value), put_if(o.tenant), o.max, put(o.by), o.at, put(o.why),
             o.until, clear, self._now(now), self.settings.reservation_ttl, self._me,
         )  # fmt: skip
-        self._store.signal(work=bool(row["offered"]), again=bool(row["offered"]))
+        if row["there"]:
+            await self._follow([o.name], now)
         return row["there"]
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
@@ -344,13 +442,28 @@ class PostgresEngine(Engine):
         )
         self._store.signal(work=row[0], again=row[0])
 
-    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
+    async def keys_in_use(
+        self,
+        name: str,
+        *,
+        computed_before: int | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        now: int | None = None,
+    ) -> list[KeyInUse]:
         async with self._store.reader() as reader:
-            return await reader.keys_in_use(name)
+            return await reader.keys_in_use(name, computed_before, after, limit)
 
-    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
+    async def limits(
+        self,
+        name: str | None = None,
+        *,
+        after: LimitPlace | None = None,
+        limit: int | None = None,
+        now: int | None = None,
+    ) -> list[LimitStatus]:
         async with self._store.reader() as reader:
-            return await reader.limits(name)
+            return await reader.limits(name, after, limit)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -395,5 +508,22 @@ class PostgresEngine(Engine):
         return self._store.watchers.on_ended(wake)
 
 
-def _lapsed(worker: str) -> LeaseLost:
-    return LeaseLost(f"the lease of worker {worker!r} has lapsed; what it ran is no longer its own")
+def _refused(worker: str, number: int | None, last: int | None) -> HeadgateError:
+    """Why a message was not carried out: a later one was, or, without a number of it, the lease has lapsed."""
+    return lapsed(worker) if last is None or number is None else stale(worker, number, last)
+
+
+def _failed(row: Any) -> tuple[LostJob, ...]:
+    return tuple(map(LostJob, got_all(row["failed"]), got_all(row["tasks"]), row["errors"]))
+
+
+def _healed(kind: str, key: str, job: str | None, other: str | None) -> str:
+    match kind:
+        case "holder":
+            return stray_holder(got_key(key), got(job or ""), other)
+        case "waiter":
+            return forgotten_waiters(got_key(key), got(other or ""), got(job or ""))
+        case "timer":
+            return late_timer(got_key(key))
+        case _:
+            return lost_worker(got(job or ""), got(other or ""))

@@ -16,6 +16,7 @@ from headgate.engine.contract import (
     JobView,
     KeyInUse,
     Limit,
+    LimitPlace,
     LimitStatus,
     Override,
     QueueStatus,
@@ -24,11 +25,11 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.postgres.lanes import Connection
-from headgate.engine.postgres.rows import STATES, job, uses
+from headgate.engine.postgres.rows import STATES, is_ident, job, uses_if_readable
 from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
 from headgate.engine.rulebook import RuleBook
-from headgate.engine.status import all_status, key_status
+from headgate.engine.status import key_status, limits_page
 from headgate.job import Job, JobState
 from headgate.keys import Key
 from headgate.rates import Bucket, Meter, Pace, Window
@@ -46,9 +47,12 @@ class Reader:
     async def _rows(self, name: str, *values: Any) -> list[Any]:
         return await self.connection.fetch(sql(name, self.schema), *values)
 
-    async def book(self, now: int | None = None) -> tuple[RuleBook, int]:
-        """The limits in force, and now."""
-        ((limits, overrides, computed, at),) = await self._rows("rules", now)
+    async def book(
+        self, now: int | None = None, *, computed_for: Sequence[str] | None = ()
+    ) -> tuple[RuleBook, int]:
+        """The limits in force, with the computed numbers of these keys (None: of all), and now."""
+        keys = None if computed_for is None else [put_key(key) for key in computed_for]
+        ((limits, overrides, computed, at),) = await self._rows("rules", now, keys)
         return _book(limits, overrides, computed), at
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -74,24 +78,58 @@ class Reader:
 
     # ── limits, queues, workers ──────────────────────────────────────────────────────────────────────────────────
 
-    async def limits(self, name: str | None) -> list[LimitStatus]:
-        """All limits and the keys of them that matter."""
-        book, _ = await self.book()
-        counts = await self._rows("key_counts", None)
-        held = {got_key(key): held for key, held, _ in counts if held}
-        waiting = {got_key(key): waiting for key, _, waiting in counts if waiting}
-        return all_status(book, held, waiting, name)
+    async def limits(
+        self, name: str | None, after: LimitPlace | None, limit: int | None
+    ) -> list[LimitStatus]:
+        """A page of all limits and the keys of them that matter."""
+        names = await self._rows("limit_names", put_if(name), put(after[0]) if after else "")
+        page: list[tuple[Key, int, int]] = []
+        for each, known in names:
+            left = None if limit is None else limit - len(page)
+            page += await self._limit_page(got(each), known, after, left)
+            if limit is not None and len(page) >= limit:
+                break
+        book, _ = await self.book(computed_for=[key.ident for key, _, _ in page])
+        rows = [
+            key_status(book, Key(key.name, rate=_is_rate(book, key.name)) if key.text == key.name and not key.tenant
+                       else key, held, waiting)
+            for key, held, waiting in page
+        ]  # fmt: skip
+        return limits_page(rows, after, limit)
 
-    async def keys_in_use(self, name: str) -> list[KeyInUse]:
-        """The keys of one limit that are held or waited for."""
-        book, _ = await self.book()
-        counts = sorted(
-            (got_key(key), held, waiting) for key, held, waiting in await self._rows("key_counts", None)
-        )
+    async def _limit_page(
+        self, name: str, known: bool, after: LimitPlace | None, limit: int | None
+    ) -> list[tuple[Key, int, int]]:
+        """The limit as such, with the sums over its keys, and the first keys behind the place."""
+        rows: list[tuple[Key, int, int]] = []
+        begins = after is None or after[0] != name
+        if begins:
+            ((held, waiting),) = await self._rows("limit_totals", put(name))
+            if not (known or held or waiting):
+                return []
+            rows.append((Key(name), held, waiting))
+        behind = ("", "") if after is None or begins else (put(after[1]), put(after[2]))
+        more = None if limit is None else limit + 1
+        for key, held, waiting in await self._rows("limit_keys", put(name), *behind, more):
+            found = Key.of(got_key(key))
+            if found.text != name or found.tenant:
+                rows.append((found, held, waiting))
+        return rows
+
+    async def keys_in_use(
+        self, name: str, computed_before: int | None, after: str | None, limit: int
+    ) -> list[KeyInUse]:
+        """The next keys of one limit that are held or waited for."""
+        counts = [
+            (got_key(key), held, waiting)
+            for key, held, waiting in await self._rows(
+                "keys_in_use", put(name), computed_before, put_key(after) if after else "", limit
+            )
+        ]
+        book, _ = await self.book(computed_for=[key for key, _, _ in counts])
         return [
             KeyInUse(key, book.number(Key.of(key)), held, waiting, _computed_at(book, key))
             for key, held, waiting in counts
-            if Key.of(key).name == name
         ]
 
     async def queues(self) -> list[QueueStatus]:
@@ -118,8 +156,8 @@ class Reader:
         if not rows:
             return None
         shown, seq, units = job(rows[0]), rows[0]["seq"], rows[0]["units"]
-        book, at = await self.book(now)
         key = shown.waiting_on
+        book, at = await self.book(now, computed_for=[key] if key else [])
         stored = key and put_key(key)
         ((holders, before, full_at, starts, paused, offered),) = await self._rows(
             "facts", stored, put(shown.queue), shown.priority, shown.due, seq
@@ -140,21 +178,21 @@ class Reader:
         )
 
     async def _status(self, book: RuleBook, key: str) -> LimitStatus:
-        counts = await self._rows("key_counts", [put_key(key)])
-        held, waiting = (counts[0][1], counts[0][2]) if counts else (0, 0)
+        ((held, waiting),) = await self._rows("key_counts", put_key(key))
         return key_status(book, Key.of(key), held, waiting)
 
     async def snapshot(self, now: int | None) -> Snapshot:
         """Everything that admission depends on, in one transaction that sees one instant."""
         async with self.connection.transaction(isolation="repeatable_read", readonly=True):
-            book, at = await self.book(now)
+            book, at = await self.book(now, computed_for=None)
             ((jobs, holders, timers, workers, meters, starts, checks),) = await self._rows("snapshot")
         held: defaultdict[str, dict[str, bool]] = defaultdict(dict)
         for key, id, reserved in _decode(holders):
             held[got_key(key)][got(id) if id is not None else "?"] = reserved
         views = tuple(_view(book, row) for row in _decode(jobs))
         waited = {view.waiting_on for view in views if view.waiting_on is not None}
-        keys = {*held, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
+        offering = {view.offered_by for view in views if view.offered_by is not None}
+        keys = {key for key in held.keys() | waited | offering if is_ident(key)}
         spent = Meters(
             {got_key(k): v for k, v in _decode(meters)}, [(got_key(k), *v) for k, *v in _decode(starts)]
         )
@@ -167,7 +205,7 @@ class Reader:
             now=at,
             most={
                 key: rule.most
-                for key in waited
+                for key in waited & keys
                 if isinstance(rule := book.rule(key), Pace) and rule.limit is not None
             },
             unsettled=frozenset(map(got_key, _decode(checks))),
@@ -220,6 +258,11 @@ def _book(limits: str, overrides: str, computed: str) -> RuleBook:
     return book
 
 
+def _is_rate(book: RuleBook, name: str) -> bool:
+    limit = book.limits.get(name)
+    return limit is not None and limit.kind == "rate"
+
+
 def _computed_at(book: RuleBook, key: str) -> int | None:
     computed = book.computed.get(key)
     return computed[1] if computed else None
@@ -240,13 +283,14 @@ def _holder(row: Any) -> Holder:
 def _view(book: RuleBook, row: Any) -> JobView:
     (
         id, state, queue, task, priority, seq, due, keys, units, waiting_on, offered_by, refusals, worker,
-        attempt, tries, set_aside,
+        attempt, tries, set_aside, suspicion, lost,
     ) = row  # fmt: skip
     return JobView(
         id=got(id), state=STATES[state], queue=got(queue), task=got(task), order=(priority, seq), due=due,
-        uses=book.uses(got(task), got(queue), uses(keys, units)), waiting_on=waiting_on and got_key(waiting_on),
+        uses=book.uses(got(task), got(queue), uses_if_readable(keys, units)),
+        waiting_on=waiting_on and got_key(waiting_on),
         offered_by=offered_by and got_key(offered_by), refusals=refusals, worker=got_if(worker), attempt=attempt,
-        tries=tries, set_aside=set_aside,
+        tries=tries, set_aside=set_aside, suspicion=suspicion, lost=lost,
     )  # fmt: skip
 
 
@@ -256,7 +300,7 @@ def _filter(wanted: Filter) -> tuple[Any, ...]:
         put_if(wanted.queue),
         put_if(wanted.task),
         put_if(wanted.tenant),
-        None if wanted.waiting_on is None else put_key(wanted.waiting_on),
+        put_if(wanted.waiting_on),
         None if wanted.ids is None else put_all(wanted.ids),
         put_if(wanted.unique),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,10 +25,13 @@ from headgate.job import Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
 
+T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _read_retry: Callable[[str], RetryPolicy] = lru_cache(1000)(msgspec.json.Decoder(RetryPolicy).decode)
 _read_history = msgspec.json.Decoder(tuple[PastAttempt, ...]).decode
 STATES = {state.value: state for state in JobState}
+UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, IndexError)
+"""What reading a garbled text or array can raise."""
 
 
 def to_json(value: Any) -> str:
@@ -41,7 +44,45 @@ write_retry: Callable[[RetryPolicy], str] = lru_cache(1000)(to_json)
 
 def uses(keys: Sequence[str] | None, units: Sequence[int | str] | None) -> tuple[Use, ...]:
     """A job's needs."""
-    return tuple(Use(got_key(key), int(each)) for key, each in zip(keys or (), units or (), strict=True))
+    return tuple(
+        Use(Key.of(got_key(key)).ident, int(each)) for key, each in zip(keys or (), units or (), strict=True)
+    )
+
+
+def uses_if_readable(keys: Sequence[str] | None, units: Sequence[int | str] | None) -> tuple[Use, ...]:
+    """The same; nothing where they were garbled."""
+    try:
+        return uses(keys, units)
+    except UNREADABLE:
+        return ()
+
+
+def is_ident(text: str) -> bool:
+    """Whether a text can be read as a key."""
+    try:
+        return Key.of(text).ident == text
+    except UNREADABLE:
+        return False
+
+
+class Readable:
+    """Reads the parts of a stored row. One that was garbled counts as empty, and `problem` says which it was."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+
+    def read(self, what: str, read: Callable[..., T], *stored: Any, otherwise: T) -> T:
+        """One part."""
+        try:
+            return read(*stored)
+        except UNREADABLE as error:
+            self.problem = unreadable(f"{what}: {error}")
+            return otherwise
+
+
+def unreadable(what: str) -> str:
+    """Why a job fails whose stored row cannot be read."""
+    return f"the stored job cannot be read ({what})"
 
 
 def history(text: str | None) -> tuple[PastAttempt, ...]:
@@ -59,28 +100,61 @@ def job(row: Sequence[Any]) -> Job:
     (
         _, id, task, queue, tenant, priority, due, state, enqueued_at, args, keys, units, retry, timeout, unique,
         metadata, retention, waiting_on, _, attempt, tries, worker, started_at, ended_at, _, cancel_requested,
-        error, result, progress, past,
+        error, result, progress, past, suspicion, lost,
     ) = row  # fmt: skip
+    stored = Readable()
+    needs = stored.read("its limits", uses, keys, units, otherwise=())
+    policy = stored.read("its retry policy", _read_retry, retry, otherwise=RetryPolicy())
+    ended = stored.read("its history", history, past, otherwise=())
     return Job(
         id=got(id), task=got(task), queue=got(queue), args=got(args), tenant=got(tenant), priority=priority,
-        state=STATES[state], due=due, enqueued_at=enqueued_at, uses=uses(keys, units), retry=_read_retry(retry),
+        state=STATES[state], due=due, enqueued_at=enqueued_at, uses=needs, retry=policy,
         timeout=timeout, unique=got_if(unique), metadata=got_if(metadata), retention=retention,
         waiting_on=waiting_on and got_key(waiting_on), attempt=attempt, tries=tries, worker=got_if(worker),
-        started_at=started_at, ended_at=ended_at, cancel_requested=cancel_requested, error=got_if(error),
-        result=got_if(result), progress=got_if(progress), history=history(past),
+        started_at=started_at, ended_at=ended_at, cancel_requested=cancel_requested,
+        error=got_if(error) or stored.problem, result=got_if(result), progress=got_if(progress), history=ended,
+        suspicion=suspicion, lost=lost,
     )  # fmt: skip
 
 
-def attempts(started: list[Any], now: int) -> tuple[Attempt, ...]:
-    """What an exchange claimed: a row for each, place first."""
+def attempts(started: list[Any], now: int) -> tuple[tuple[Attempt, ...], list[Failed]]:
+    """What an exchange claimed: a row for each, place first. Those that cannot be read are to be reported as failed."""
     started.sort(key=itemgetter(0))
-    return tuple(
-        Attempt(
-            got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, _read_retry(retry),
-            timeout, got_if(metadata), enqueued, now, got_if(progress),
-        )
-        for _, id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued, progress,
-        *_ in started
+    found: list[Attempt] = []
+    failed: list[Failed] = []
+    for row in started:
+        stored = Readable()
+        policy = stored.read("its retry policy", _read_retry, row["retry"], otherwise=RetryPolicy())
+        problem = stored.problem if row["readable"] else unreadable("its limits")
+        if problem is not None:
+            failed.append(Failed(got(row["id"]), row["number"], problem))
+        else:
+            found.append(_attempt(row, policy, now))
+    return tuple(found), failed
+
+
+def _attempt(row: Sequence[Any], policy: RetryPolicy, now: int) -> Attempt:
+    (
+        _,
+        id,
+        number,
+        task,
+        queue,
+        args,
+        tenant,
+        priority,
+        tries,
+        _,
+        timeout,
+        metadata,
+        enqueued,
+        progress,
+        suspicion,
+        *_,
+    ) = row
+    return Attempt(
+        got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, policy, timeout,
+        got_if(metadata), enqueued, now, got_if(progress), suspicion,
     )  # fmt: skip
 
 

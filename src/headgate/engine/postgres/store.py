@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from headgate.engine.contract import Settings
 from headgate.engine.postgres.lanes import Lanes
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import quoted
@@ -15,16 +17,21 @@ from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.tidying import Tidy
 from headgate.engine.postgres.waking import Watchers
 from headgate.engine.postgres.wire import Numbers
+from headgate.errors import EngineUnavailable
+
+log = logging.getLogger("headgate.postgres")
 
 
 class Store:
     """Connections and threads do not survive a fork: a child makes its own, as does whoever opens a closed store."""
 
-    def __init__(self, dsn: str, where: str, schema: str, options: dict[str, Any]) -> None:
+    def __init__(
+        self, dsn: str, where: str, schema: str, options: dict[str, Any], settings: Settings
+    ) -> None:
         self.process = os.getpid()
         self.schema = schema
         self.name = quoted(schema)
-        self.lanes = Lanes(dsn, where, options)
+        self.lanes = Lanes(dsn, where, options, settings)
         self.watchers = Watchers(self.lanes, schema)
         self.tidy = Tidy(self.lanes, schema)
         self._looking: asyncio.Task[None] | None = None
@@ -64,9 +71,12 @@ class Store:
 
     async def _look_again(self) -> None:
         """After a commit: a process that was busy then may have gone to sleep since, without having seen the commit."""
-        while self._look_once_more:
-            self._look_once_more = False
-            await self.call("wake", True, False, self.watchers.id)
+        try:
+            while self._look_once_more:
+                self._look_once_more = False
+                await self.call("wake", True, False, self.watchers.id)
+        except EngineUnavailable as error:
+            log.debug("others were not called: %s", error)  # they come back from the trouble by themselves
 
     async def close(self) -> None:
         """Nobody is woken here any more, and no connection stays."""

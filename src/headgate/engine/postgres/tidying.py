@@ -24,6 +24,8 @@ SHARE = 0.2
 """So many dead rows, and this share of the living ones, are worth a vacuum."""
 PAUSE = 5.0
 """Seconds between looks."""
+VACUUM_TIMEOUT = 600.0
+"""Seconds."""
 
 
 class Tidy:
@@ -49,7 +51,7 @@ class Tidy:
     async def run(self) -> None:
         """Look, and vacuum if it is worth it."""
         try:
-            async with self._lanes.connection() as connection:
+            async with self._lanes.connection(within=VACUUM_TIMEOUT) as connection:
                 for table in self._tables:
                     dead, alive = await connection.fetchrow(
                         "SELECT pg_stat_get_dead_tuples(t.id), pg_stat_get_live_tuples(t.id)"

@@ -6,7 +6,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import msgspec
 
+from headgate.engine.contract import Limit
+from headgate.engine.postgres.wire import got
+from headgate.engine.rulebook import RuleBook
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
 
 SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
@@ -36,6 +40,9 @@ SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
     "42883": (SchemaMismatch, "a function is missing; run `headgate migrate`"),
     "42703": (SchemaMismatch, "a column is missing; run `headgate migrate`"),
 }
+
+ANOTHER_KIND = "HG005"
+"""A declaration would turn a limit into one of another kind; the detail names it and both kinds."""
 
 AT_THE_DOOR: dict[str, tuple[type[HeadgateError], str]] = {
     "42704": (ConfigError, "the URL has an option that neither Headgate nor the server knows"),
@@ -83,6 +90,8 @@ def _known(
     where: str, error: asyncpg.PostgresError, known: dict[str, tuple[type[HeadgateError], str]]
 ) -> HeadgateError:
     code: str = getattr(error, "sqlstate", None) or ""
+    if code == ANOTHER_KIND:
+        return _another_kind(getattr(error, "detail", "") or "")
     if "could not extend file" in str(error):  # also beyond a quota, for which there is no code
         code = "53100"
     if code in known:
@@ -91,3 +100,15 @@ def _known(
     if code.startswith(("08", "53", "57", "58", "XX")):
         return EngineUnavailable(f"{where}: {error} ({code})")
     return EngineError(f"{where}: {type(error).__name__}: {error} ({code})")
+
+
+def _another_kind(detail: str) -> HeadgateError:
+    """In the words that all engines have for it."""
+    name, known, wanted = msgspec.json.decode(detail)
+    book = RuleBook()
+    book.limits[got(name)] = Limit(got(name), known, None)
+    try:
+        book.check_kind(Limit(got(name), wanted, None))
+    except ConfigError as refusal:
+        return refusal
+    return EngineError(detail)

@@ -1,6 +1,7 @@
 """Waking those who sleep: at once within the process, by LISTEN across processes.
 
-One thread per process holds one connection that listens, as long as somebody watches. It tells the store that it does
+One thread per process holds one connection that listens, as long as somebody watches; it asks on that connection every
+few seconds, and takes a new one where no answer comes. It tells the store that it listens
 (`listeners`), so that nobody is notified in vain: NOTIFY takes a lock of the whole cluster at commit. Wherever a wake
 could have been missed (a new watcher, a lost connection, a pooler that swallows notifications), everybody is woken once
 or polled: spurious wakes are allowed, missing ones are not.
@@ -35,6 +36,10 @@ ECHO_AFTER = 1.0
 """Seconds until a listener tests whether notifications come through: when a process starts, others are in a hurry.
 Until then it polls, too."""
 ECHO_TIMEOUT = 2.0
+PROBE = 5.0
+"""Seconds between questions on the connection that listens: one that fell silent brings no notifications."""
+ANSWER_TIMEOUT = 5.0
+"""Seconds that an answer may take."""
 
 
 class Watchers:
@@ -119,6 +124,10 @@ class Watchers:
             self._loop, self._changed = asyncio.get_running_loop(), asyncio.Event()
         wait, down = 0.1, False
         while not self._stopping:
+            if not self._watched:
+                await self._sleep(None)
+                self._changed.clear()
+                continue
             try:
                 connection = await self._lanes.connect()
                 if down:
@@ -130,9 +139,13 @@ class Watchers:
                     log.warning("cannot listen for notifications, polling meanwhile: %s", error)
                 down = True
             self.signal(work=True, ended=True)
-            if not self._stopping:
+            if not self._stopping and self._watched:
                 await self._rest(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
+
+    @property
+    def _watched(self) -> bool:
+        return bool(self._on_work or self._on_ended)
 
     async def _rest(self, seconds: float) -> None:
         """Wait; whoever sleeps looks for himself meanwhile."""
@@ -162,7 +175,8 @@ class Watchers:
         try:
             with translated(self._lanes.where):
                 connection.add_termination_listener(on_lost)
-                await connection.add_listener(channel(self._schema), on_notify)
+                async with asyncio.timeout(ANSWER_TIMEOUT):
+                    await connection.add_listener(channel(self._schema), on_notify)
                 await self._register(connection)
                 self.signal(work=True, ended=True)
                 await self._rest(ECHO_AFTER)
@@ -170,10 +184,16 @@ class Watchers:
                     await self._forget(connection)
                     await self._poll()
                     return
-                while not self._stopping and not lost.is_set():
-                    self._changed.clear()
-                    await self._register(connection)
-                    await self._sleep(REFRESH)
+                registered = 0.0
+                while not self._stopping and not lost.is_set() and self._watched:
+                    if self._changed.is_set() or loop.time() >= registered + REFRESH:
+                        self._changed.clear()
+                        await self._register(connection)
+                        registered = loop.time()
+                    else:
+                        async with asyncio.timeout(ANSWER_TIMEOUT):
+                            await connection.execute("SELECT 1")
+                    await self._sleep(PROBE)
                 if not lost.is_set():
                     await self._forget(connection)
         finally:
@@ -184,9 +204,10 @@ class Watchers:
         """A notification sent through another connection must arrive here; behind a pooler it does not."""
         other = await self._lanes.connect()
         try:
-            await other.execute("SELECT pg_notify($1, $2)", channel(self._schema), "?" + self.id)
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                await other.execute("SELECT pg_notify($1, $2)", channel(self._schema), "?" + self.id)
         finally:
-            await other.close()
+            other.terminate()
         try:
             await asyncio.wait_for(heard.wait(), ECHO_TIMEOUT)
         except TimeoutError:
@@ -211,9 +232,10 @@ class Watchers:
 
     async def _forget(self, connection: Connection) -> None:
         """Nobody needs to notify this process."""
-        await connection.execute(f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id)
+        async with asyncio.timeout(ANSWER_TIMEOUT):
+            await connection.execute(f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id)
 
-    async def _sleep(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float | None) -> None:
         assert self._changed is not None
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
@@ -223,16 +245,18 @@ class Watchers:
     async def _register(self, connection: Connection) -> None:
         """Tell the store what this process wants to hear; whether its worker is full stays as the worker said."""
         work = True if self._on_work else None
-        await connection.execute(
-            f"""
-            INSERT INTO {quoted(self._schema)}.listeners AS l (id, work, ended, until)
-            VALUES ($1, $2, $3, {quoted(self._schema)}._now(NULL) + $4 * 1000000)
-            ON CONFLICT (id) DO UPDATE SET ended = excluded.ended, until = excluded.until,
-                work = CASE WHEN excluded.work IS NULL OR l.work IS NULL OR NOT $5 THEN excluded.work ELSE l.work END
-            """,
-            self.id,
-            work,
-            bool(self._on_ended),
-            LIVES,
-            self.sole,
-        )
+        async with asyncio.timeout(ANSWER_TIMEOUT):
+            await connection.execute(
+                f"""
+                INSERT INTO {quoted(self._schema)}.listeners AS l (id, work, ended, until)
+                VALUES ($1, $2, $3, {quoted(self._schema)}._now(NULL) + $4 * 1000000)
+                ON CONFLICT (id) DO UPDATE SET ended = excluded.ended, until = excluded.until,
+                    work = CASE WHEN excluded.work IS NULL OR l.work IS NULL OR NOT $5 THEN excluded.work
+                                ELSE l.work END
+                """,
+                self.id,
+                work,
+                bool(self._on_ended),
+                LIVES,
+                self.sole,
+            )

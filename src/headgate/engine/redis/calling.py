@@ -15,6 +15,8 @@ from weakref import WeakKeyDictionary
 import hiredis
 
 from headgate.clock import SECOND
+from headgate.engine import deadline
+from headgate.engine.contract import Settings
 from headgate.engine.redis.catalogue import tag
 from headgate.engine.redis.refusals import MOVING, server_error
 from headgate.engine.redis.scripts import Script, library
@@ -52,10 +54,10 @@ class Partition:
 class Calls:
     """All wires of one engine, and the calls over them."""
 
-    def __init__(self, target: Target, busy_timeout: int) -> None:
+    def __init__(self, target: Target, settings: Settings) -> None:
         self.target = target
         self.servers: Servers = servers_of(target)
-        self._patience = busy_timeout / SECOND
+        self._settings = settings
         self._loops: WeakKeyDictionary[Loop, dict[Address | bool | None, Wire | Pending]] = (
             WeakKeyDictionary()
         )
@@ -75,26 +77,34 @@ class Calls:
             # Nearly every call goes this way, and is done here.
             how = (b"FCALL", script.function) if wire.has_functions else (b"EVALSHA", script.sha)
             try:
-                reply = await wire.send(*how, 1, partition.meta, *arguments)
+                reply = await wire.send(*how, 1, partition.meta, *arguments, seconds=self.seconds())
             except EngineUnavailable:
-                self.servers.doubt()
+                self.servers.doubt(partition.slot)
                 raise
             if not isinstance(reply, hiredis.ReplyError):
                 return reply
             if not _is_missing(reply):
                 await self._refused(str(reply), partition, wire, False)
         self.detours += 1
-        return await self._insist(loop, partition, script, arguments)
+        with deadline.within(self.seconds()):
+            return await self._insist(loop, partition, script, arguments)
+
+    def seconds(self) -> float:
+        """How long a call that begins now may take."""
+        return deadline.seconds(self._settings)
+
+    def _send(self, wire: Wire, *arguments: Argument) -> asyncio.Future[Any]:
+        return wire.send(*arguments, seconds=self.seconds())
 
     async def _insist(
         self, loop: Loop, partition: Partition, script: Script, arguments: tuple[Argument, ...]
     ) -> list[Any]:
-        until = loop.time() + self._patience
+        until = loop.time() + min(self._settings.busy_timeout / SECOND, self.seconds())
         while True:
             try:
                 wire = await self._wire(loop, partition.slot)
             except EngineUnavailable:
-                self.servers.doubt()
+                self.servers.doubt(partition.slot)
                 if self.target.mode not in ("cluster", "sentinel") or loop.time() > until:
                     raise
                 await asyncio.sleep(PAUSE)
@@ -110,11 +120,11 @@ class Calls:
         try:
             if wire.has_functions:
                 return await self._call_function(wire, partition, script, arguments)
-            reply = await wire.send(b"EVALSHA", script.sha, 1, partition.meta, *arguments)
+            reply = await self._send(wire, b"EVALSHA", script.sha, 1, partition.meta, *arguments)
             if isinstance(reply, hiredis.ReplyError) and str(reply).startswith("NOSCRIPT"):
-                reply = await wire.send(b"EVAL", script.text, 1, partition.meta, *arguments)
+                reply = await self._send(wire, b"EVAL", script.text, 1, partition.meta, *arguments)
         except EngineUnavailable:
-            self.servers.doubt()
+            self.servers.doubt(partition.slot)
             raise
         return reply
 
@@ -122,13 +132,13 @@ class Calls:
         self, wire: Wire, partition: Partition, script: Script, arguments: tuple[Argument, ...]
     ) -> Any:
         """Loads the library where it is missing; a server that does not let us is given scripts instead."""
-        reply = await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
+        reply = await self._send(wire, b"FCALL", script.function, 1, partition.meta, *arguments)
         if not isinstance(reply, hiredis.ReplyError):
             return reply
         if NO_FUNCTION in str(reply):
-            reply = await wire.send(b"FUNCTION", b"LOAD", b"REPLACE", library().text)
+            reply = await self._send(wire, b"FUNCTION", b"LOAD", b"REPLACE", library().text)
             if not isinstance(reply, hiredis.ReplyError):
-                return await wire.send(b"FCALL", script.function, 1, partition.meta, *arguments)
+                return await self._send(wire, b"FCALL", script.function, 1, partition.meta, *arguments)
         if not _has_no_functions(reply):
             return reply
         log.info("functions are not to be had here, scripts are used instead: %s", reply)
@@ -147,14 +157,14 @@ class Calls:
             return
         follows = self.target.mode in ("cluster", "sentinel")
         if text.startswith("READONLY") and follows:
-            self.servers.doubt()
+            self.servers.doubt(partition.slot)
             wire.close()
         elif not (follows and any(sign in text for sign in MOVING)):
             raise error
         if late:
             raise error
         if text.startswith("CLUSTERDOWN"):
-            self.servers.doubt()
+            self.servers.doubt(partition.slot)
         await asyncio.sleep(PAUSE)
 
     # ── wires ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,24 +184,33 @@ class Calls:
             return wire
         if not isinstance(wire, asyncio.Task):
             wire = wires[address] = loop.create_task(self._connect(address, wires))
-        return await asyncio.shield(wire)
+        try:
+            async with asyncio.timeout(self.seconds()):
+                return await asyncio.shield(wire)
+        except TimeoutError:
+            if wires.get(address) is wire:
+                del wires[address]  # the next caller tries anew
+            wire.cancel()
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if not wire.cancelled() or (current is not None and current.cancelling()):
+                raise
+        raise EngineUnavailable(f"{self.target.shown} cannot be reached: no answer in time")
 
     async def _connect(
         self, address: Address | None, wires: dict[Address | bool | None, Wire | Pending]
     ) -> Wire:
         try:
-            wire = await connect(self.target, address, self._patience)
-            await self._introduce(wire, address)
+            wire = await self._connected(address)
         except BaseException:
-            wires.pop(address, None)
+            if wires.get(address) is asyncio.current_task():
+                del wires[address]
             raise
         wires[address] = wire
         return wire
 
-    async def listening(self, partition: Partition) -> Wire:
-        """A connection of its own, to listen on."""
-        address = await find(self.servers, partition.slot)
-        wire = await connect(self.target, address, self._patience)
+    async def _connected(self, address: Address | None) -> Wire:
+        wire = await connect(self.target, address, self.seconds())
         try:
             await self._introduce(wire, address)
         except BaseException:
@@ -199,13 +218,18 @@ class Calls:
             raise
         return wire
 
+    async def listening(self, partition: Partition) -> Wire:
+        """A connection of its own, to listen on."""
+        address = await find(self.servers, partition.slot)
+        return await self._connected(address)
+
     async def _introduce(self, wire: Wire, address: Address | None) -> None:
-        target, replies = self.target, [wire.send("CLIENT", "SETNAME", "headgate")]
+        target, replies = self.target, [self._send(wire, "CLIENT", "SETNAME", "headgate")]
         if target.password is not None:
             who = (target.user, target.password) if target.user else (target.password,)
-            replies.insert(0, wire.send("AUTH", *who))
+            replies.insert(0, self._send(wire, "AUTH", *who))
         if target.db:
-            replies.append(wire.send("SELECT", target.db))
+            replies.append(self._send(wire, "SELECT", target.db))
         answers = [await reply for reply in replies]
         answers.pop(1 if target.password is not None else 0)  # the name is a courtesy
         for answer in answers:
@@ -216,7 +240,7 @@ class Calls:
 
     async def _recognise(self, wire: Wire, address: Address | None) -> None:
         """Another process answers at an address we know: it was restarted, or has taken over."""
-        info = await wire.send("INFO", "server")
+        info = await self._send(wire, "INFO", "server")
         if isinstance(info, hiredis.ReplyError):
             return
         version = next((line[14:] for line in info.splitlines() if line.startswith(b"redis_version:")), b"0")

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-VERSION = 1
-"""Of the data. Scripts refuse any other."""
+VERSION = 2
+"""Of the data. Scripts refuse any other; opening brings older data up to it (open.lua)."""
 
 Lasts = Literal["always", "while used", "until retention"]
 
@@ -36,6 +36,8 @@ SINGLE: dict[str, Kind] = {
     "limits": Kind("hash", "always", "name → declared limit"),
     "overrides": Kind("hash", "always", "scope → an operator's word"),
     "computed": Kind("hash", "always", "key → number of a floating limit, and when it was computed"),
+    "computes": Kind("zset", "always", "keys with a computed number, by name"),
+    "refreshed": Kind("zset", "always", "keys with a computed number, by when they are next looked at"),
     "ticks": Kind("hash", "always", "periodic task → its last tick"),
     "paused": Kind("set", "always", "queues that nobody may claim from"),
     "untils": Kind("zset", "while used", "overrides by the time they run out"),
@@ -46,6 +48,7 @@ SINGLE: dict[str, Kind] = {
     "scheduled": Kind("zset", "while used", "jobs by due time"),
     "queues": Kind("set", "while used", "queues with ready jobs, set aside or not"),
     "asides": Kind("set", "while used", "(queue, task) with jobs set aside"),
+    "suspects": Kind("set", "while used", "lines of ready suspects (rule 15)"),
     "offers": Kind("hash", "while used", "(queue, key) → units promised to ready jobs"),
     "waitqs": Kind("hash", "while used", "key → the queues with waiters on it"),
     "waited": Kind("zset", "while used", "keys that are waited for, by name"),
@@ -53,6 +56,7 @@ SINGLE: dict[str, Kind] = {
     "reserved": Kind("zset", "while used", "reservations of ready jobs by the time they run out"),
     "timers": Kind("zset", "while used", "rate keys with waiters by the time of their next token"),
     "workers": Kind("hash", "while used", "worker → what it registered with"),
+    "numbers": Kind("hash", "while used", "worker → the number of its last message (rule 13)"),
     "leases": Kind("zset", "while used", "workers by the end of their lease"),
     "meters": Kind("zset", "while used", "rate keys by the time their bucket is full again (GCRA)"),
     "windows": Kind("zset", "while used", "rate keys with a sliding window by the time it is empty"),
@@ -69,6 +73,11 @@ FAMILIES: dict[str, Kind] = {
     ),
     "ready:": Kind("zset", "while used", "line of a queue's ready jobs"),
     "aside:": Kind("zset", "while used", "line of ready jobs of (queue, task) that no worker knew"),
+    "suspect:": Kind(
+        "zset",
+        "while used",
+        "line of ready suspects: `r` and a queue, or `a` and the (queue, task) set aside",
+    ),
     "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),
     "held:": Kind(
         "hash", "while used", "job → since when it holds a key, `r` for a reservation. Held = HLEN"

@@ -15,11 +15,17 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    Known,
     Limit,
+    LimitPlace,
     LimitStatus,
+    Lost,
     Override,
+    Part,
     QueueStatus,
+    Rechecked,
     Report,
+    Resumed,
     Settings,
     Snapshot,
     Swept,
@@ -28,12 +34,11 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.redis import exact, finding, importing, reading, spread
+from headgate.engine.redis import exact, finding, importing, listing, reading, snapshots, spread
 from headgate.engine.redis.catalogue import VERSION
-from headgate.engine.redis.exchanging import Exchanges
+from headgate.engine.redis.part import RedisPart
 from headgate.engine.redis.records import (
     or_false,
-    or_none,
     packed_jobs,
     packed_limit,
     packed_override,
@@ -41,7 +46,7 @@ from headgate.engine.redis.records import (
 )
 from headgate.engine.redis.store import Store
 from headgate.engine.redis.url import Target
-from headgate.errors import JobExists
+from headgate.errors import EngineError, JobExists
 from headgate.job import Job, JobState, NewJob
 from headgate.keys import Key
 
@@ -58,28 +63,32 @@ class RedisEngine(Engine):
         self.settings = settings or Settings()
         self._clock = clock
         self._opened: Store | None = None
-        self._exchanges = Exchanges()
+        self._parts = tuple(RedisPart(self, number) for number in range(target.partitions))
 
     @property
-    def _store(self) -> Store:
+    def store(self) -> Store:
         """The store as this process has it. Threads and connections do not survive a fork: the child has its own."""
         store = self._opened
         if store is None or store.process != os.getpid():
             store = self._opened = Store(self.target, self.settings)
-            self._exchanges = Exchanges()
         return store
 
     @property
     def _split(self) -> bool:
         return self.target.partitions > 1
 
-    def _now(self, now: int | None) -> int | None:
+    def now(self, now: int | None) -> int | None:
+        """The time to give to a script; None leaves it to the server."""
         return self._clock() if now is None and self._clock is not None else now
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> None:
-        await self._store.open()
+        try:
+            await self.store.open()
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         store, self._opened = self._opened, None
@@ -87,13 +96,16 @@ class RedisEngine(Engine):
             await store.close()
 
     async def migrate(self) -> tuple[int, int]:
-        await self._store.open()
-        return VERSION, VERSION
+        return await self.store.open(), VERSION
+
+    async def version(self) -> int:
+        """The version of the store; 0 if there is none yet. Founds nothing."""
+        return await self.store.version()
 
     async def clock(self) -> int:
         if self._clock is not None:
             return self._clock()
-        return (await self._store.one(self._store.partitions[0], "clock", []))[0]
+        return (await self.store.one(self.store.partitions[0], "clock", []))[0]
 
     # ── jobs come ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -120,21 +132,22 @@ class RedisEngine(Engine):
     ) -> list[Enqueued]:
         packed, specs = packed_jobs(jobs)
         given = ([packed_limit(limit) for limit in limits], packed)
-        store = self._store
+        store = self.store
         straight = store.detours
         told = store.watchers.coming(
-            lambda: (job.queue for job in jobs if not job.uses and not job.delay and job.at is None)
+            lambda: (job.queue for job in jobs if not job.uses and not job.delay and job.at is None), number
         )
-        (states, there), _ = await store.one(
-            store.partitions[number], "enqueue", given, specs, self._now(now)
-        )
+        (states, there), _ = await store.one(store.partitions[number], "enqueue", given, specs, self.now(now))
         store.remember(limits)
+        store.settle_in(number, (job.id for job in jobs))
         found = [Enqueued(job.id, STATES[state], True) for job, state in zip(jobs, states, strict=True)]
+        store.settle_in(number, (id for _, id in there))
         for place, id in there:
             found[place - 1] = Enqueued(id, STATES[states[place - 1]], False)
         store.watchers.came(
             lambda: (job.queue for job, state in zip(jobs, states, strict=True) if state == "ready"),
             told if store.detours == straight else set(),
+            number,
         )
         return found
 
@@ -146,10 +159,10 @@ class RedisEngine(Engine):
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[ImportResult]:
         self._check_limits(limits)
-        store = self._store
+        store = self.store
         if limits:
             await self.declare(limits, now=now)
-        return await importing.import_jobs(store, records, self._now(now))
+        return await importing.import_jobs(store, records, self.now(now))
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
@@ -158,9 +171,9 @@ class RedisEngine(Engine):
         spread.check_jobs(jobs, self.target.partitions)
         here = [job for job in jobs if spread.home(job.tenant, self.target.partitions) == 0]
         packed, specs = packed_jobs(here)
-        store = self._store
+        store = self.store
         given = (name, or_false(seen), at, packed)
-        moved, _ = await store.one(store.partitions[0], "tick", given, specs, self._now(now))
+        moved, _ = await store.one(store.partitions[0], "tick", given, specs, self.now(now))
         for job in jobs if moved and self._split else ():
             if job not in here:
                 try:
@@ -170,24 +183,22 @@ class RedisEngine(Engine):
         return moved
 
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
-        found, _ = await self._store.one(self._store.partitions[0], "ticks", list(names))
+        found, _ = await self.store.one(self.store.partitions[0], "ticks", list(names))
         return {name: at for name, at in zip(names, found, strict=True) if at is not False}
 
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def parts(self) -> Sequence[Part]:
+        return self._parts if self._split else (self,)
+
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
-        row = [
-            worker.id, sorted(worker.tasks), or_false(worker.queues), worker.lease, worker.host, worker.pid,
-            worker.concurrency,
-        ]  # fmt: skip
-        return max(await self._store.answers("register", row, self._now(now)))
+        return await self._whole().register(worker, now=now)
 
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
-        beats = await self._store.answers("heartbeat", [worker], self._now(now))
-        return Beat(tuple(id for beat in beats for id in beat[0]), max(beat[1] for beat in beats))
+        return await self._whole().heartbeat(worker, now=now)
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
-        await self._store.all("retire", [worker], self._now(now))
+        await self._whole().retire(worker, now=now)
 
     async def exchange(
         self,
@@ -196,18 +207,38 @@ class RedisEngine(Engine):
         want: int,
         queues: Sequence[str] | None = None,
         *,
+        number: int | None = None,
+        suspects: bool = True,
         now: int | None = None,
     ) -> Exchanged:
-        return await self._exchanges.exchange(self._store, worker, reports, want, queues, self._now(now))
+        return await self._whole().exchange(
+            worker, reports, want, queues, number=number, suspects=suspects, now=now
+        )
+
+    async def resume_worker(
+        self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
+    ) -> Resumed:
+        return await self._whole().resume_worker(worker, number, known, now=now)
+
+    async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
+        return await self._whole().report_lost(workers, now=now)
+
+    async def recheck(
+        self, after: str | None = None, *, most: int = 100, now: int | None = None
+    ) -> Rechecked:
+        return await self._whole().recheck(after, most=most, now=now)
 
     async def sweep(self, *, now: int | None = None) -> Swept:
-        answers = await self._store.answers("sweep", [], self._now(now))
-        due, lost, offered, expired = (sum(answer[part] for answer in answers) for part in range(4))
-        times = [answer[5] for answer in answers if answer[5] is not False]
-        more = any(answer[4] for answer in answers)
-        return Swept(
-            due, lost, offered, expired, more, min(times, default=None), max(answer[6] for answer in answers)
-        )
+        return await self._whole().sweep(now=now)
+
+    def _whole(self) -> RedisPart:
+        """The only part. A split store has no lease, number or sweep of its own: its parts have."""
+        if self._split:
+            raise EngineError(
+                f"{self.target.shown} is split into {self.target.partitions} partitions, each with leases of its own: "
+                "workers use each of engine.parts()"
+            )
+        return self._parts[0]
 
     # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -224,88 +255,97 @@ class RedisEngine(Engine):
         return await self._each("delete", ids, now)
 
     async def _each(self, verb: str, ids: Sequence[str], now: int | None) -> list[Verdict]:
-        """Each partition speaks of the jobs it has; what none of them knows is unknown."""
-        answers = await self._store.answers(verb, list(ids), self._now(now))
-        verdicts: list[Verdict] = []
-        for rows in zip(*answers, strict=True):
-            id, done, state = next((row for row in rows if row[2] is not False), rows[0])
-            verdicts.append(Verdict(id, done, None if state is False else JobState(state)))
-        return verdicts
+        rows = await self.store.by_ids(verb, ids, lambda row: row[2] is False, self.now(now))
+        return [Verdict(id, done, None if state is False else JobState(state)) for id, done, state in rows]
 
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
-        return any(await self._store.answers("pause", [queue], self._now(now)))
+        return any(await self.store.answers("pause", [queue], self.now(now)))
 
     async def resume(self, queue: str, *, now: int | None = None) -> bool:
-        return any(await self._store.answers("resume", [queue], self._now(now)))
+        return any(await self.store.answers("resume", [queue], self.now(now)))
 
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
         self._check_limits(limits)
         if limits:
-            await self._store.all("declare", [packed_limit(limit) for limit in limits], self._now(now))
-            self._store.remember(limits)
+            await self.store.all("declare", [packed_limit(limit) for limit in limits], self.now(now))
+            self.store.remember(limits)
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         spread.check_limits([Limit(override.name, "concurrency", None)], self.target.partitions)
-        await self._store.all("override", packed_override(override), self._now(now))
+        exact.check_override(override)
+        await self.store.all("override", packed_override(override), self.now(now))
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
     ) -> bool:
         given = [name, or_false(value), or_false(tenant)]
-        return any(await self._store.answers("clear_override", given, self._now(now)))
+        return any(await self.store.answers("clear_override", given, self.now(now)))
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
-        store = self._store
+        store = self.store
+        exact.check_number(Key.of(key).name, max)
         partition = store.partitions[spread.home(Key.of(key).tenant, self.target.partitions)]
-        await store.one(partition, "compute", [key, max], now=self._now(now))
+        await store.one(partition, "compute", [key, max], now=self.now(now))
 
-    async def keys_in_use(self, name: str, *, now: int | None = None) -> list[KeyInUse]:
-        return reading.keys_in_use(await self._store.answers("keys_in_use", [name], self._now(now)))
+    async def keys_in_use(
+        self,
+        name: str,
+        *,
+        computed_before: int | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        now: int | None = None,
+    ) -> list[KeyInUse]:
+        return await listing.keys_in_use(self.store, name, computed_before, after, limit, self.now(now))
 
-    async def limits(self, name: str | None = None, *, now: int | None = None) -> list[LimitStatus]:
-        return reading.limits(await self._store.answers("limits", [or_false(name)], self._now(now)), name)
+    async def limits(
+        self,
+        name: str | None = None,
+        *,
+        after: LimitPlace | None = None,
+        limit: int | None = None,
+        now: int | None = None,
+    ) -> list[LimitStatus]:
+        return await listing.limits(self.store, name, after, limit, self.now(now))
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
         return [
-            None if fields is None else read_job(fields) for fields in await finding.fields(self._store, ids)
+            None if fields is None else read_job(fields) for fields in await finding.fields(self.store, ids)
         ]
 
     async def states(self, ids: Sequence[str]) -> list[JobState | None]:
-        answers = await self._store.answers("states", list(ids))
-        known = [
-            next((state for state in row if state is not False), False) for row in zip(*answers, strict=True)
-        ]
-        return [None if state is False else JobState(or_none(state)) for state in known]
+        known = await self.store.by_ids("states", ids, lambda state: state is False)
+        return [None if state is False else JobState(state) for state in known]
 
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
-        return await finding.find(self._store, filter, limit, after)
+        return await finding.find(self.store, filter, limit, after)
 
     async def count(self, filter: Filter) -> int:
-        return await finding.count(self._store, filter)
+        return await finding.count(self.store, filter)
 
     async def queues(self) -> list[QueueStatus]:
-        return reading.queues(await self._store.answers("counts", []))
+        return reading.queues(await self.store.answers("counts", []))
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
-        return reading.workers(await self._store.answers("workers", [], self._now(now)))
+        return reading.workers(await self.store.answers("workers", [], self.now(now)))
 
     async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
-        for answer, raw in await self._store.all("explain", [id], self._now(now)):
+        for answer, raw in await self.store.all("explain", [id], self.now(now)):
             if answer is not False:
                 return reading.facts(answer, raw[0])
         return None
 
     async def snapshot(self, *, now: int | None = None) -> Snapshot:
-        return reading.snapshot(await self._store.answers("snapshot", [], self._now(now)))
+        return await snapshots.snapshot(self.store, self.now(now))
 
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self._store.watchers.on_work(wake, queues)
+        return self.store.watchers.on_work(wake, queues)
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
-        return self._store.watchers.on_ended(wake)
+        return self.store.watchers.on_ended(wake)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headgate.engine.contract import Limit
+from headgate.engine.contract import Limit, Override
 from headgate.errors import ConfigError
 from headgate.job import NewJob
 
@@ -31,7 +31,22 @@ def check_limits(limits: Iterable[Limit]) -> None:
                 f"limit {limit.name!r}: its period times its burst is more than 126 years, which Redis cannot count "
                 "exactly in microseconds; use a shorter period or a smaller burst"
             )
-        if (limit.max or 0) > LONGEST:
-            raise ConfigError(
-                f"limit {limit.name!r}: {limit.max} is more than Redis can count exactly; None lifts the limit"
-            )
+        check_number(limit.name, limit.max)
+
+
+def check_override(override: Override) -> None:
+    """Refuse times and numbers of operators that cannot be kept exactly."""
+    if override.until is not None and not EARLIEST <= override.until <= LATEST:
+        raise ConfigError(
+            f"override of {override.name!r}: Redis keeps times between 1938 and 2223; leave until out for one "
+            "that does not run out"
+        )
+    check_number(override.name, override.max)
+
+
+def check_number(name: str, number: int | None) -> None:
+    """Refuse a number in force that cannot be counted exactly."""
+    if (number or 0) > LONGEST:
+        raise ConfigError(
+            f"limit {name!r}: {number} is more than Redis can count exactly; None lifts the limit"
+        )

@@ -11,6 +11,7 @@ from headgate.engine.redis.reading import counted
 from headgate.engine.redis.records import arrival, or_false, read_job
 from headgate.engine.redis.store import Store
 from headgate.job import Job
+from headgate.keys import Key
 
 MOST = 500
 """Jobs per script call."""
@@ -30,15 +31,16 @@ async def fields_in(store: Store, partition: Partition, ids: Sequence[str]) -> l
 
 async def fields(store: Store, ids: Sequence[str]) -> list[Fields | None]:
     """What any partition keeps of these jobs."""
-    found: list[Fields | None] = [None] * len(ids)
-    for partition in store.partitions:
-        for place, kept in enumerate(await fields_in(store, partition, ids)):
-            found[place] = found[place] or kept
+    found: list[Fields | None] = []
+    for start in range(0, len(ids), MOST):
+        found += await store.by_ids("get", ids[start : start + MOST], lambda kept: kept is None)
     return found
 
 
 async def find(store: Store, wanted: Filter, limit: int, after: str | None) -> list[Job]:
     """Jobs that match, newest first."""
+    if wanted.states == ():
+        return []
     if wanted.ids is not None:
         return (await _by_ids(store, wanted, after))[:limit]
     if len(store.partitions) == 1:
@@ -100,6 +102,8 @@ async def _by_ids(store: Store, wanted: Filter, after: str | None) -> list[Job]:
 
 async def count(store: Store, wanted: Filter) -> int:
     """How many match."""
+    if wanted.states == ():
+        return 0
     if wanted.ids is not None:
         return len(await _by_ids(store, wanted, None))
     if wanted == Filter(states=wanted.states, queue=wanted.queue):
@@ -139,6 +143,13 @@ def _matches(job: Job, wanted: Filter) -> bool:
         and wanted.queue in (None, job.queue)
         and wanted.task in (None, job.task)
         and wanted.tenant in (None, job.tenant)
-        and wanted.waiting_on in (None, job.waiting_on)
+        and (wanted.waiting_on is None or _waits_on(job, wanted.waiting_on))
         and wanted.unique in (None, job.unique)
     )
+
+
+def _waits_on(job: Job, text: str) -> bool:
+    if job.waiting_on is None:
+        return False
+    key = Key.of(job.waiting_on)
+    return text in (key.text, key.name)

@@ -13,7 +13,7 @@ from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.catalogue import SINGLE, VERSION
 from headgate.engine.redis.refusals import client_error, server_error, unknown_version
 from headgate.engine.redis.scripts import lone_script
-from headgate.engine.redis.servers import Client, Servers, client
+from headgate.engine.redis.servers import PATIENCE, Client, Servers, client
 from headgate.engine.redis.tls import guess, untrusted
 from headgate.engine.redis.url import Target
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
@@ -37,17 +37,19 @@ _WITHOUT_FILE = {
 }
 
 
-def found(servers: Servers, partition: Partition, patience: float = 0) -> bool:
-    """Find the partition or found it; whether it is new. Refuses what is not ours, or of a version we do not know.
+def found(servers: Servers, partition: Partition, seconds: float, patience: float = 0) -> int:
+    """Find the partition, found it, or bring it up to our version; its version before, 0 if it is new. Refuses what is
+    not ours, or of a newer version.
 
-    Blocks, for `patience` seconds at most while a slot moves or another server is to take over.
+    Blocks, for `patience` seconds at most while a slot moves or another server is to take over; a server has `seconds`
+    to answer.
     """
     until = time.monotonic() + patience
     while True:
-        answer = _try(servers, partition)
+        answer = _try(servers, partition, seconds)
         if not isinstance(answer, HeadgateError):
             return answer
-        servers.doubt()
+        servers.doubt(partition.slot)
         servers.checked.clear()
         follows = servers.target.mode in ("sentinel", "cluster")
         if not isinstance(answer, EngineUnavailable) or not follows or time.monotonic() > until:
@@ -56,11 +58,11 @@ def found(servers: Servers, partition: Partition, patience: float = 0) -> bool:
         time.sleep(PAUSE)
 
 
-def _try(servers: Servers, partition: Partition) -> bool | HeadgateError:
+def _try(servers: Servers, partition: Partition, seconds: float) -> int | HeadgateError:
     """Returns what the server of the partition says. Where nobody knows such a server, that is raised at once."""
     target = servers.target
     try:
-        return _found(servers, partition)
+        return _found(servers, partition, seconds)
     except (refused.AuthenticationError, refused.ResponseError) as error:
         return client_error(error, target.shown)
     except refused.RedisError as error:
@@ -69,10 +71,10 @@ def _try(servers: Servers, partition: Partition) -> bool | HeadgateError:
         return EngineUnavailable(f"{target.shown} cannot be reached: {guess(error, target.tls)}")
 
 
-def _found(servers: Servers, partition: Partition) -> bool:
+def _found(servers: Servers, partition: Partition, seconds: float) -> int:
     target = servers.target
     address = servers.address(partition.slot)
-    asked = client(target, address)
+    asked = client(target, address, timeout=min(seconds, PATIENCE))
     try:
         if address not in servers.checked:
             _check_server(asked, target)
@@ -96,8 +98,8 @@ def _found(servers: Servers, partition: Partition) -> bool:
         )
     if version == "denied":
         raise server_error(f"NOPERM {rest[0]}", target.shown)
-    epoch, partitions, created = rest
-    if version != str(VERSION):
+    epoch, partitions = rest
+    if int(version) > VERSION:
         raise unknown_version(version, target.shown)
     if partitions != str(target.partitions):
         raise ConfigError(
@@ -105,7 +107,23 @@ def _found(servers: Servers, partition: Partition) -> bool:
             f"partitions={target.partitions} would look for jobs where they are not"
         )
     partition.epoch = epoch
-    return created == "1"
+    return int(version)
+
+
+def version(servers: Servers, partition: Partition, seconds: float) -> int:
+    """The version of a partition's data, 0 if there is none: founds nothing. Blocks."""
+    target = servers.target
+    try:
+        asked = client(target, servers.address(partition.slot), timeout=min(seconds, PATIENCE))
+        try:
+            found: Any = asked.hget(partition.meta, "version")
+        finally:
+            asked.close()
+    except (refused.AuthenticationError, refused.ResponseError) as error:
+        raise client_error(error, target.shown) from None
+    except refused.RedisError as error:
+        raise EngineUnavailable(f"{target.shown} cannot be reached: {guess(error, target.tls)}") from None
+    return int(found) if found else 0
 
 
 def _check_server(asked: Client, target: Target) -> None:

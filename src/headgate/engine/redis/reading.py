@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headgate.engine.contract import (
     Facts,
     Holder,
     JobView,
-    KeyInUse,
-    LimitStatus,
     QueueStatus,
-    Snapshot,
     WorkerStatus,
 )
 from headgate.engine.redis.records import or_none, read_job, read_limit, read_override, read_worker
 from headgate.engine.rulebook import RuleBook
-from headgate.engine.status import all_status, key_status
+from headgate.engine.status import key_status
 from headgate.job import JobState
 from headgate.keys import Key, Use
 
@@ -35,28 +32,6 @@ def book_of(rows: Row) -> RuleBook:
         book.overrides[override.name, override.value, override.tenant] = override
     book.computed.update((ident, (number, at)) for ident, (number, at) in computed)
     return book
-
-
-def limits(answers: Sequence[Row], name: str | None) -> list[LimitStatus]:
-    """All limits and the keys of them that matter, summed over the partitions."""
-    books = [book_of(answer[0]) for answer in answers]
-    for other in books[1:]:
-        books[0].computed.update(other.computed)
-    held, waiting = _sums(answer[1] for answer in answers), _sums(answer[2] for answer in answers)
-    return all_status(books[0], held, waiting, name)
-
-
-def _sums(lists: Iterable[Row]) -> Mapping[str, int]:
-    total: Counter[str] = Counter()
-    for rows in lists:
-        total.update(dict(rows))
-    return total
-
-
-def keys_in_use(answers: Sequence[Row]) -> list[KeyInUse]:
-    """The keys of one limit, each of which lives in one partition."""
-    rows = sorted((row for answer in answers for row in answer), key=lambda row: row[0])
-    return [KeyInUse(key, or_none(max), held, waiting, or_none(at)) for key, max, held, waiting, at in rows]
 
 
 def counted(answers: Sequence[Row]) -> tuple[dict[tuple[str, str], int], set[str]]:
@@ -117,34 +92,16 @@ def facts(answer: Row, fields: Sequence[Any]) -> Facts:
     )
 
 
-def snapshot(answers: Sequence[Row]) -> Snapshot:
-    """Everything that admission depends on, in all partitions."""
-    holders: dict[str, dict[str, bool]] = {}
-    for key, who in _all(answers, 1):
-        holders.setdefault(key, {}).update((id, bool(reserved)) for id, reserved in who)
-    return Snapshot(
-        jobs=tuple(_view(row) for row in _all(answers, 0)),
-        holders=holders,
-        free={key: or_none(free) for key, free in _all(answers, 2)},
-        timers=dict(_all(answers, 3)),
-        workers=frozenset(_all(answers, 4)),
-        now=max(answer[5] for answer in answers),
-        most=dict(_all(answers, 6)),
-    )
-
-
-def _all(answers: Sequence[Row], part: int) -> list[Any]:
-    return [row for answer in answers for row in answer[part]]
-
-
-def _view(row: Row) -> JobView:
+def view(row: Row) -> JobView:
+    """An unfinished job."""
     (
         id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
-        aside,
+        aside, suspicion, lost,
     ) = row  # fmt: skip
     return JobView(
         id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
         uses=tuple(Use(key, units) for key, units in uses), waiting_on=or_none(waiting_on),
         offered_by=or_none(offered_by), refusals=or_none(refusals), worker=or_none(worker), attempt=attempt,
         tries=tries, set_aside=bool(aside),
+        suspicion=suspicion, lost=lost,
     )  # fmt: skip

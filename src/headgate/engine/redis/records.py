@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
+from struct import error as struct_error
 from typing import Any
 
 import msgspec
 
-from headgate.engine.contract import Attempt, Limit, Override, Worker
+from headgate.engine.contract import Attempt, Failed, Limit, Override, Worker
 from headgate.engine.rulebook import canonical_order
 from headgate.job import AttemptOutcome, Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
@@ -77,6 +78,9 @@ class Life(msgspec.Struct, frozen=True):
     result: str | None
     cancel: bool
     aside: bool
+    suspicion: int = 0
+    lost: int = 0
+    lost_after: int = 0
 
 
 read_spec = msgspec.msgpack.Decoder(Spec).decode
@@ -86,6 +90,9 @@ read_attempts = msgspec.msgpack.Decoder(list[tuple[int, AttemptOutcome, int, int
 
 _HEAD = Struct(">BBBdddIIIdIdddI")
 _LENGTH = Struct(">I")
+_TAIL = Struct(">IId")
+_SUSPECT = 128
+"""Added to the state of a job that has a tail."""
 _STATES: list[JobState] = list(JobState)
 _OUTCOMES: list[AttemptOutcome | None] = [
     None,
@@ -114,8 +121,9 @@ def read_record(record: bytes) -> tuple[Life, Need]:
     holds = record[at + 4 : at + 4 + length]
     error, at = _text(record, at + 4 + length)
     progress, at = _text(record, at)
-    result, _ = _text(record, at)
-    name = _STATES[int(state) - 1]
+    result, at = _text(record, at)
+    suspicion, lost, lost_after = _TAIL.unpack_from(record, at) if state > _SUSPECT else (0, 0, 0)
+    name = _STATES[int(state) % _SUSPECT - 1]
     ended = name.ended
     life = Life(
         state=name, outcome=_OUTCOMES[int(outcome)], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
@@ -125,6 +133,7 @@ def read_record(record: bytes) -> tuple[Life, Need]:
         offered_by=offered_by or None, waiting_on=waiting_on or None, holds=read_holds(holds) if holds else {},
         error=error if flags & _ERROR else None, progress=progress if flags & _PROGRESS else None,
         result=result if flags & _RESULT else None, cancel=bool(flags & _CANCEL), aside=bool(flags & _ASIDE),
+        suspicion=suspicion, lost=lost, lost_after=int(lost_after),
     )  # fmt: skip
     return life, need
 
@@ -258,19 +267,60 @@ def read_worker(id: str, row: Packed) -> tuple[Worker, int]:
 
 def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:
     """A claimed job. Reads no more of its record than it needs: this is done for every job that runs."""
-    _, _, flags, _, _, enqueued_at, attempt, tries, *_, length = _HEAD.unpack_from(record)
+    state, _, flags, _, _, enqueued_at, attempt, tries, *_, length = _HEAD.unpack_from(record)
     need = read_need(record[_HEAD.size : _HEAD.size + length])
-    progress = read_record(record)[0].progress if flags & _PROGRESS else None
+    progress, suspicion = None, 0
+    if flags & _PROGRESS or state > _SUSPECT:
+        life, _ = read_record(record)
+        progress, suspicion = life.progress, life.suspicion
     s = read_spec(spec)
     return Attempt(
         job=id, number=attempt, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
         tries=tries, retry=read_retry(need.retry), timeout=s.timeout, metadata=s.metadata,
         enqueued_at=int(enqueued_at), started_at=now, progress=progress,
+        suspicion=suspicion,
     )  # fmt: skip
 
 
+UNREADABLE = "what is stored of this job cannot be read"
+_GARBLED = (msgspec.MsgspecError, struct_error, UnicodeDecodeError, IndexError)
+"""What reading a record raises that is not what was written."""
+
+
+def try_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt | Failed:
+    """A claimed job, or the report with which one that cannot be read ends."""
+    try:
+        return read_attempt(id, record, spec, now)
+    except _GARBLED as error:
+        return Failed(id, read_record(record)[0].attempt, f"{UNREADABLE}: {error}")
+
+
 def read_job(fields: Sequence[Any], *, history: bool = True) -> Job:
-    """A stored job: id, job, spec and past as the server gave them."""
+    """A stored job: id, job, spec and past as the server gave them. One that cannot be read shows that it cannot."""
+    try:
+        return _read_job(fields, history=history)
+    except _GARBLED as error:
+        return _unreadable(fields, f"{UNREADABLE}: {error}")
+
+
+def _unreadable(fields: Sequence[Any], why: str) -> Job:
+    id, record, *_ = fields
+    try:
+        life, need = read_record(record)
+    except _GARBLED:
+        life, need = None, Need("?", "?", "", 50, False, "[1]", False, False)
+    return Job(
+        id=id.decode(), task=need.task, queue=need.queue, args="{}", tenant=need.tenant, priority=need.priority,
+        state=life.state if life else JobState.FAILED, due=life.due if life else 0,
+        enqueued_at=life.enqueued_at if life else 0, uses=(), retry=RetryPolicy(), timeout=None,
+        unique=or_none(need.unique), metadata=None, retention=None, waiting_on=life.waiting_on if life else None,
+        attempt=life.attempt if life else 0, tries=life.tries if life else 0, worker=life.worker if life else None,
+        started_at=life.started_at if life else None, ended_at=life.ended_at if life else None,
+        cancel_requested=False, error=why, result=None, progress=None, history=(),
+    )  # fmt: skip
+
+
+def _read_job(fields: Sequence[Any], *, history: bool) -> Job:
     id, record, spec, past = fields
     s, (life, need) = read_spec(spec), read_record(record)
     return Job(
@@ -279,7 +329,8 @@ def read_job(fields: Sequence[Any], *, history: bool = True) -> Job:
         timeout=s.timeout, unique=s.unique, metadata=s.metadata, retention=s.retention, waiting_on=life.waiting_on,
         attempt=life.attempt, tries=life.tries, worker=life.worker, started_at=life.started_at, ended_at=life.ended_at,
         cancel_requested=life.cancel, error=life.error, result=life.result, progress=life.progress,
-        history=_history(life, past) if history else (),
+        history=_history(life, past) if history else (), suspicion=0 if life.state.ended else life.suspicion,
+        lost=0 if life.state.ended else life.lost,
     )  # fmt: skip
 
 

@@ -7,8 +7,11 @@ from typing import Any
 
 from redis import exceptions as redis_py
 
+from headgate.engine.contract import Limit, LimitKind
 from headgate.engine.redis.catalogue import VERSION
-from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, JobExists, LeaseLost
+from headgate.engine.refused import lapsed, stale
+from headgate.engine.rulebook import RuleBook
+from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, JobExists
 from headgate.errors import SchemaMismatch as Mismatch
 
 _HOPELESS = {
@@ -79,7 +82,11 @@ def refusal(answer: Sequence[Any], where: str) -> HeadgateError:
     code, *about = answer
     match code:
         case "lapsed":
-            return LeaseLost(f"the lease of worker {about[0]!r} has lapsed; what it ran is no longer its own")
+            return lapsed(about[0])
+        case "stale":
+            return stale(*about)
+        case "kind":
+            return _other_kind(*about)
         case "exists":
             return JobExists(f"a job with id {about[0]!r} exists already; nothing was enqueued", about[0])
         case "rival":
@@ -90,6 +97,17 @@ def refusal(answer: Sequence[Any], where: str) -> HeadgateError:
             return ConfigError(wording(answer))
         case _:
             return EngineError(f"{where}: {answer}")
+
+
+def _other_kind(name: str, known: LimitKind, now: LimitKind) -> HeadgateError:
+    """In the words of the rule book."""
+    book = RuleBook()
+    book.limits[name] = Limit(name, known, None)
+    try:
+        book.check_kind(Limit(name, now, None))
+    except ConfigError as error:
+        return error
+    raise AssertionError(f"{name!r} is {known} and {now}")
 
 
 def wording(answer: Sequence[Any]) -> str:

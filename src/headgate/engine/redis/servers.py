@@ -14,6 +14,7 @@ from redis.retry import Retry
 from headgate.engine.redis.refusals import client_error
 from headgate.engine.redis.tls import guess, untrusted
 from headgate.engine.redis.url import Address, Target
+from headgate.engine.redis.wire import probes
 from headgate.errors import ConfigError, EngineUnavailable, HeadgateError
 
 log = logging.getLogger("headgate.engine")
@@ -41,10 +42,12 @@ def client(target: Target, address: Address | None, *, timeout: float = PATIENCE
     """A blocking client, for what is rare: opening, asking around. It does not try again: callers do."""
     common: dict[str, Any] = {
         "db": target.db, "username": target.user, "password": target.password, "socket_timeout": timeout,
-        "socket_connect_timeout": timeout, "socket_keepalive": True, "protocol": 2, "retry": ONCE,
+        "socket_connect_timeout": timeout, "socket_keepalive": True, "socket_keepalive_options": probes(),
+        "protocol": 2, "retry": ONCE,
     }  # fmt: skip
     if address is None:
-        del common["socket_connect_timeout"], common["socket_keepalive"]
+        for option in ("socket_connect_timeout", "socket_keepalive", "socket_keepalive_options"):
+            del common[option]
         return redis.Redis(unix_socket_path=target.path, **common)
     tls: dict[str, Any] = target.tls.options() if target.tls else {}
     return redis.Redis(host=address[0], port=address[1], **common, **tls)
@@ -75,8 +78,8 @@ class Servers:
         """A server said who has the slot: only in a cluster."""
         return
 
-    def doubt(self) -> None:
-        """A server could not be reached, or is a replica: ask again next time, where there is somebody to ask."""
+    def doubt(self, slot: int) -> None:
+        """The server of a slot could not be reached, or is a replica: ask again next time."""
         return
 
 
@@ -99,7 +102,7 @@ class Sentinels(Servers):
     def known(self, slot: int) -> Address | bool | None:
         return self._master or False
 
-    def doubt(self) -> None:
+    def doubt(self, slot: int) -> None:
         self._master = None
 
     def _ask(self) -> Address:
@@ -160,8 +163,10 @@ class ClusterNodes(Servers):
         self._owners[slot] = self._before[slot] = address
         self._nodes[address] = None
 
-    def doubt(self) -> None:
-        self._owners.clear()
+    def doubt(self, slot: int) -> None:
+        """All slots of that server: those of others are where they were."""
+        server = self._owners.get(slot)
+        self._owners = {one: owner for one, owner in self._owners.items() if owner != server}
 
     def address(self, slot: int) -> Address | None:
         if slot not in self._owners:

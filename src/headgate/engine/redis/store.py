@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import redis
@@ -15,7 +15,7 @@ from headgate.engine.contract import Limit, Settings
 from headgate.engine.redis.calling import Calls, Partition
 from headgate.engine.redis.catalogue import VERSION
 from headgate.engine.redis.faults import Faults
-from headgate.engine.redis.opening import found
+from headgate.engine.redis.opening import found, version
 from headgate.engine.redis.records import decode, encode, packed_limit
 from headgate.engine.redis.refusals import refusal
 from headgate.engine.redis.scripts import script
@@ -27,6 +27,9 @@ from headgate.errors import HeadgateError
 log = logging.getLogger("headgate.engine")
 
 Answer = tuple[Any, list[Any]]
+
+MOST_HOMES = 10_000
+"""Of how many jobs this process remembers the partition; those put in first are forgotten first."""
 
 
 class Store:
@@ -40,10 +43,13 @@ class Store:
         self.declared: dict[str, Limit] = {}
         self._headers: dict[str, bytes] = {}
         self._noticed: set[str] = set()
+        self._ear = 0
+        self._homes: dict[str, int] = {}
         self._patience = settings.busy_timeout / SECOND
-        self._calls = Calls(target, settings.busy_timeout)
+        self._calls = Calls(target, settings)
         lost = (redis.RedisError, HeadgateError, OSError, ValueError)
-        heard = Listened(self._listening, self._channels, lost, self._calls.servers.doubt)
+        self._channel_of = {partition.tag + "work": partition.number for partition in self.partitions}
+        heard = Listened(self._listening, self._channels, lost, self._listen_elsewhere, self._channel_of.get)
         self.watchers = Watchers(heard)
         self._settings = {
             "patience": settings.patience, "reservation_ttl": settings.reservation_ttl,
@@ -56,16 +62,26 @@ class Store:
         """How many calls so far were not sent at once, or more than once."""
         return self._calls.detours
 
-    async def open(self) -> None:
-        """Find or found every partition. The first tells whether the store is what we think it is."""
+    async def open(self) -> int:
+        """Find or found every partition; returns the oldest version before. The first tells whether the store is what
+        we think it is."""
         first, *others = self.partitions
-        await self._found(first)
+        versions = [await self._found(first)]
         for outcome in await asyncio.gather(*map(self._found, others), return_exceptions=True):
-            if outcome is not None:
+            if isinstance(outcome, BaseException):
                 raise outcome
+            versions.append(outcome)
+        return min(versions)
 
-    async def _found(self, partition: Partition) -> None:
-        await asyncio.to_thread(found, self._calls.servers, partition, self._patience)
+    async def _found(self, partition: Partition) -> int:
+        seconds = self._calls.seconds()
+        patience = min(self._patience, seconds)
+        return await asyncio.to_thread(found, self._calls.servers, partition, seconds, patience)
+
+    async def version(self) -> int:
+        """The version of the data; 0 if there is none. Founds nothing."""
+        seconds = self._calls.seconds()
+        return await asyncio.to_thread(version, self._calls.servers, self.partitions[0], seconds)
 
     async def close(self) -> None:
         """Let go of every connection."""
@@ -98,6 +114,51 @@ class Store:
     async def answers(self, verb: str, given: Any, now: int | None = None) -> list[Any]:
         """The same without raw texts."""
         return [answer for answer, _ in await self.all(verb, given, now)]
+
+    async def by_ids(
+        self, verb: str, ids: Sequence[str], missing: Callable[[Any], bool], now: int | None = None
+    ) -> list[Any]:
+        """Run a verb that answers a row per job, where the jobs are: each partition speaks of those that it has. Once
+        all are found, no other partition is waited for: one whose server is silent holds up only its own jobs."""
+        if len(self.partitions) == 1:
+            return await self._rows(self.partitions[0], verb, ids, now)
+        asked = [asyncio.ensure_future(self._rows(p, verb, ids, now)) for p in self._homes_of(ids)]
+        rows: list[Any] = []
+        failed: HeadgateError | None = None
+        try:
+            for answered in asyncio.as_completed(asked):
+                try:
+                    found = await answered
+                except HeadgateError as error:
+                    failed = error
+                    continue
+                rows = [new if missing(old) else old for old, new in zip(rows or found, found, strict=True)]
+                if not any(map(missing, rows)):
+                    return rows
+        finally:
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        if failed is not None:
+            raise failed
+        return rows
+
+    async def _rows(self, partition: Partition, verb: str, ids: Sequence[str], now: int | None) -> list[Any]:
+        answer, raw = await self.one(partition, verb, list(ids), now=now)
+        return raw if answer is True else answer
+
+    def settle_in(self, partition: int, ids: Iterable[str]) -> None:
+        """Jobs that this process has put into a partition: they need not be looked for in the others."""
+        if len(self.partitions) > 1:
+            self._homes.update(dict.fromkeys(ids, partition))
+            while len(self._homes) > MOST_HOMES:
+                del self._homes[next(iter(self._homes))]
+
+    def _homes_of(self, ids: Sequence[str]) -> list[Partition]:
+        homes = {self._homes.get(id) for id in ids}
+        if None in homes:
+            return self.partitions
+        return [partition for partition in self.partitions if partition.number in homes]
 
     def remember(self, limits: Iterable[Limit]) -> None:
         """Limits that were declared through this process."""
@@ -138,7 +199,12 @@ class Store:
             await self.one(partition, "declare", limits)
 
     async def _listening(self) -> Wire:
-        return await self._calls.listening(self.partitions[0])
+        return await self._calls.listening(self.partitions[self._ear])
+
+    def _listen_elsewhere(self) -> None:
+        """In a cluster every node passes on what is published on any: the next one may be alive."""
+        self._calls.servers.doubt(self.partitions[self._ear].slot)
+        self._ear = (self._ear + 1) % len(self.partitions)
 
     def _channels(self, kind: str) -> list[str]:
         return [partition.tag + kind for partition in self.partitions]

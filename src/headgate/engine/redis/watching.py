@@ -31,7 +31,7 @@ _read_queues = msgspec.msgpack.Decoder(list[str]).decode
 
 class Listened:
     """What a listener needs of the store: a fresh connection, the channels of a kind, what means that the connection
-    was lost, and whom to tell so that the next one may go to another server."""
+    was lost, whom to tell so that the next one may go to another server, and the partition of a channel."""
 
     def __init__(
         self,
@@ -39,8 +39,10 @@ class Listened:
         names: Callable[[str], Sequence[str]],
         lost: tuple[type[Exception], ...],
         doubt: Callable[[], None],
+        partition_of: Callable[[str], int | None],
     ) -> None:
         self.connect = connect
+        self.partition_of = partition_of
         self.names = names
         self.lost = lost
         self.doubt = doubt
@@ -53,31 +55,33 @@ class Watchers:
         self._store = store
         self._listeners: dict[asyncio.AbstractEventLoop, Listener] = {}
 
-    def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
-        """Wake for jobs of these queues."""
-        return self._listener().add("work", wake, queues)
+    def on_work(
+        self, wake: Wake, queues: Sequence[str] | None, partition: int | None = None
+    ) -> Callable[[], None]:
+        """Wake for jobs of these queues, in one partition or in all of them."""
+        return self._listener().add("work", wake, queues, partition)
 
     def on_ended(self, wake: Wake) -> Callable[[], None]:
         """Wake for ended jobs."""
         return self._listener().add("ended", wake, None)
 
-    def came(self, queues: Callable[[], Iterable[str]], told: set[str]) -> None:
+    def came(self, queues: Callable[[], Iterable[str]], told: set[str], partition: int) -> None:
         """This process has just made jobs ready: those who sleep in it need not wait until the server tells them. Those
         in this event loop know already of the queues that they were `told` of."""
         listeners = [each for each in list(self._listeners.values()) if each.sleepers["work"]]
         if listeners:
             ready, here = set(queues()), asyncio.get_running_loop()
             for listener in listeners:
-                listener.ring("work", ready - told if listener.loop is here else ready)
+                listener.ring("work", ready - told if listener.loop is here else ready, partition)
 
-    def coming(self, queues: Callable[[], Iterable[str]]) -> set[str]:
+    def coming(self, queues: Callable[[], Iterable[str]], partition: int) -> set[str]:
         """Jobs will most likely be ready as soon as what is now being sent has been done. Who sleeps in this event loop
         may look at once: it asks over the same connection, so that it is answered behind that. Returns the queues."""
         listener = self._listeners.get(asyncio.get_running_loop())
         if listener is None or not listener.sleepers["work"]:
             return set()
         ready = set(queues())
-        listener.ring("work", ready)
+        listener.ring("work", ready, partition)
         return ready
 
     async def stop(self) -> None:
@@ -113,7 +117,8 @@ class Listener:
         store: Listened,
         gone: Callable[[Listener], None],
     ) -> None:
-        self.sleepers: dict[Kind, dict[int, tuple[Wake, Sequence[str] | None]]] = {"work": {}, "ended": {}}
+        self.sleepers: dict[Kind, dict[int, tuple[Wake, Sequence[str] | None, int | None]]]
+        self.sleepers = {"work": {}, "ended": {}}
         self.loop = loop
         self._store = store
         self._gone = gone
@@ -124,11 +129,13 @@ class Listener:
         self._heard_any = False
         self._deaf = False
 
-    def add(self, kind: Kind, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
+    def add(
+        self, kind: Kind, wake: Wake, queues: Sequence[str] | None, partition: int | None = None
+    ) -> Callable[[], None]:
         """Wake for messages of this kind; returns the function that ends it."""
         self._count += 1
         number, sleepers = self._count, self.sleepers[kind]
-        sleepers[number] = wake, queues
+        sleepers[number] = wake, queues, partition
         if kind not in self._kinds:
             self._kinds.append(kind)
             if self._wire is not None:
@@ -137,10 +144,11 @@ class Listener:
             self._task = self.loop.create_task(self._listen(), name="headgate-redis-watch")
         return lambda: sleepers.pop(number, None) and None
 
-    def ring(self, kind: Kind, queues: set[str] | None) -> None:
-        """Wake those whom it concerns; None means everybody."""
-        for wake, served in list(self.sleepers[kind].values()) if queues is None or queues else ():
-            if queues is None or served is None or not queues.isdisjoint(served):
+    def ring(self, kind: Kind, queues: set[str] | None, partition: int | None = None) -> None:
+        """Wake those whom it concerns; None means all of them."""
+        for wake, served, own in list(self.sleepers[kind].values()) if queues is None or queues else ():
+            concerned = queues is None or served is None or not queues.isdisjoint(served)
+            if concerned and (own is None or partition is None or own == partition):
                 _ring(wake)
 
     def cancel(self) -> None:
@@ -210,8 +218,9 @@ class Listener:
                 self.ring("ended", None)
             case [b"message", channel, _] if channel.endswith(b":ended"):
                 self.ring("ended", None)
-            case [b"message", _, queues]:
-                self.ring("work", set(_read_queues(queues)) if queues else None)
+            case [b"message", channel, queues]:
+                partition = self._store.partition_of(channel.decode())
+                self.ring("work", set(_read_queues(queues)) if queues else None, partition)
             case _:
                 pass
 

@@ -4,9 +4,12 @@
 --                 enqueue, restart or import, holds it, so that a rival may go but none can come. Then the ids of new
 --                 jobs, by inserting them in the order of their ids. Before both: a periodic task's tick, one row.
 --   1  rules      one advisory lock: shared by whoever decides on keys or moves jobs, exclusive for whoever
---                 changes numbers. It comes after the names, for which one may have to wait until a caller's
---                 transaction ends.
---   2  workers    the claiming worker FOR KEY SHARE; lapsed, retiring or returning ones FOR UPDATE
+--                 changes numbers, which is a matter of a few rows. It comes after the names, for which one may have
+--                 to wait until a caller's transaction ends.
+--      changes    one row: a limit whose numbers changed and whose waited-for keys are looked at, slice by slice
+--   2  workers    the worker whose message is carried out, by writing its number: two messages of one worker are carried
+--                 out one after the other, and the one that comes second sees the other's number (rule 13). Lapsed,
+--                 lost, retiring or returning ones FOR UPDATE.
 --   3  jobs       where jobs are named by whoever steers or imports: their rows in `jobs`, in the order of their ids,
 --                 waiting if need be. Only he may bring an ended job back to life, change how it ended, or delete it.
 --      live       rows that a verb was asked about, in the order of `seq`, waiting if need be; after them rows that it
@@ -18,8 +21,9 @@
 --   7  listeners  one row, last
 --
 -- A verb waits only in 0 to 4 and 7, in this order, and within each in one global order: a circle is impossible.
--- Holders are written by whoever holds the row of their job, or of their key where it is a reservation; meters, starts
--- and timers by whoever holds the row of their key; limits, overrides and computed numbers by whoever holds the rules.
+-- Holders are written by whoever holds the row of their job, or of their key where it is a reservation; meters, starts,
+-- timers and computed numbers by whoever holds the row of their key; limits and overrides by whoever changes the rules.
+-- A time that is compared or written is read after the locks that protect it: a step may wait for them.
 -- Entries of `rechecks` may be added by anybody; whoever takes one off (SKIP LOCKED) looks at its key in the same step.
 -- (A caller's transaction that enqueues several times is several verbs in a row: in it, names are taken in the caller's
 -- order.)
@@ -45,15 +49,29 @@ LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(p_now, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
 $$;
 
--- The parts of a key's ident (`c0:name`, `r4:acmename=value`).
+-- The length of the tenant in a key's ident (`c0:name`, `r4:acmename=value`); NULL where a text is no ident. What was
+-- garbled must not make a step fail that happens to meet it.
+CREATE OR REPLACE FUNCTION headgate._tenant_length(p_key text) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN strpos(p_key, ':') BETWEEN 3 AND 6
+                     AND translate(substr(p_key, 2, strpos(p_key, ':') - 2), '0123456789', '') = ''
+                THEN substr(p_key, 2, strpos(p_key, ':') - 2)::integer END
+$$;
+
+-- The parts of a key's ident.
 CREATE OR REPLACE FUNCTION headgate._tenant(p_key text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT substr(p_key, strpos(p_key, ':') + 1, substr(p_key, 2, strpos(p_key, ':') - 2)::integer)
+    SELECT coalesce(substr(p_key, strpos(p_key, ':') + 1, headgate._tenant_length(p_key)), '')
 $$;
 
 CREATE OR REPLACE FUNCTION headgate._text(p_key text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT substr(p_key, strpos(p_key, ':') + 1 + substr(p_key, 2, strpos(p_key, ':') - 2)::integer)
+    SELECT coalesce(substr(p_key, strpos(p_key, ':') + 1 + headgate._tenant_length(p_key)), p_key)
+$$;
+
+CREATE OR REPLACE FUNCTION headgate._name(p_key text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT split_part(headgate._text(p_key), '=', 1)
 $$;
 
 -- Hold the rules while deciding, or change them (lock 1).

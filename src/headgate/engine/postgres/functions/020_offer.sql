@@ -10,7 +10,7 @@ DECLARE
     v_queues text[];
     v_rooms  bigint[];
     v_seqs   bigint[];
-    v_lines  text[];
+    v_lines  bigint[];         -- for each offered job the place of its key and queue
 BEGIN
     seqs := '{}';
     keys := '{}';
@@ -30,8 +30,8 @@ BEGIN
     WHERE q.queue IS NOT NULL;
 
     IF v_keys IS NOT NULL THEN
-        SELECT array_agg(w.seq), array_agg(r.key), array_agg(r.key || ' ' || r.queue) INTO v_seqs, keys, v_lines
-        FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
+        SELECT array_agg(w.seq), array_agg(r.key), array_agg(r.n) INTO v_seqs, keys, v_lines
+        FROM unnest(v_keys, v_queues, v_rooms) WITH ORDINALITY AS r (key, queue, room, n)
         CROSS JOIN LATERAL (
             SELECT l.seq, sum(l.units) OVER (ORDER BY l.priority, l.due, l.seq) AS total FROM (
                 SELECT j.seq, j.units, j.priority, j.due FROM headgate.live j
@@ -44,14 +44,14 @@ BEGIN
         WHERE r.room > 0 AND w.total <= r.room;
         seqs := coalesce(v_seqs, '{}');
         keys := coalesce(keys, '{}');
-        -- Who still waits although there is room was locked by somebody else.
+        -- A job that still waits although there is room is locked by another step, which may leave it as it is.
         INSERT INTO headgate.rechecks (key)
-        SELECT DISTINCT r.key FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
-        WHERE r.room > 0 AND r.key NOT LIKE 'r%'
-          AND coalesce(cardinality(array_positions(v_lines, r.key || ' ' || r.queue)), 0) < least(r.room, 1000)
+        SELECT DISTINCT r.key FROM unnest(v_keys, v_queues, v_rooms) WITH ORDINALITY AS r (key, queue, room, n)
+        LEFT JOIN (SELECT g.n, count(*) AS given FROM unnest(v_lines) AS g (n) GROUP BY g.n) AS g ON g.n = r.n
+        WHERE r.room > 0 AND r.key NOT LIKE 'r%' AND coalesce(g.given, 0) < least(r.room, 1000)
           AND EXISTS (SELECT 1 FROM headgate.live j
                       WHERE j.state = 'waiting' AND j.waiting_on = r.key AND j.queue = r.queue
-                          AND j.seq <> ALL (_next.seqs));
+                      OFFSET coalesce(g.given, 0));
     END IF;
 END $$;
 
@@ -111,18 +111,56 @@ BEGIN
     END IF;
 END $$;
 
--- Keys that somebody has to look at, in this very step: they are off the list.   p_most   entries, also of the same key
--- Locks: rechecks, SKIP LOCKED.
-CREATE OR REPLACE FUNCTION headgate._checks(p_most integer) RETURNS text[]
+-- Keys that have to be looked at, taken off the list: the caller looks at them in this very step.
+-- p_most     how many places there are to fill. Some more keys are looked at, since not all of them have room; of many,
+--            those whose first waiters come first in the order of a claim.
+-- p_queues   the queues that are claimed from, in this order; NULL: all of them
+-- Entries are read in the order in which they came. All that was noted of a key goes with it, a bounded number at a time.
+-- Locks: rechecks, SKIP LOCKED.   Reads: rechecks from its front, rechecks_key, live_waiting.
+CREATE OR REPLACE FUNCTION headgate._checks(p_most integer, p_queues text[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    c_more CONSTANT integer := 16;
     v_keys text[];
 BEGIN
+    SELECT array_agg(DISTINCT f.key) INTO v_keys FROM (
+        SELECT r.key FROM headgate.rechecks r WHERE r.ctid > '(0,0)'::tid LIMIT p_most + 3 * c_more) AS f;
+    IF cardinality(v_keys) > p_most + c_more THEN
+        SELECT array_agg(o.key) INTO v_keys FROM (
+            SELECT f.key FROM unnest(v_keys) AS f (key) LEFT JOIN LATERAL headgate._head(f.key, p_queues) AS h ON true
+            ORDER BY h.place NULLS LAST, h.priority, h.due, h.seq LIMIT p_most + c_more
+        ) AS o;
+    END IF;
+    IF v_keys IS NULL THEN
+        RETURN '{}';
+    END IF;
     WITH gone AS (
-        DELETE FROM headgate.rechecks c
-        WHERE c.ctid = ANY (ARRAY(SELECT r.ctid FROM headgate.rechecks r LIMIT p_most FOR UPDATE SKIP LOCKED))
+        DELETE FROM headgate.rechecks c WHERE c.ctid = ANY (ARRAY(
+            SELECT r.ctid FROM unnest(v_keys) AS k (key) CROSS JOIN LATERAL (
+                SELECT e.ctid FROM headgate.rechecks e WHERE e.key = k.key LIMIT 1000 FOR UPDATE SKIP LOCKED) AS r))
         RETURNING c.key
     )
     SELECT array_agg(DISTINCT g.key) INTO v_keys FROM gone g;
     RETURN coalesce(v_keys, '{}');
 END $$;
+
+-- The first waiter of a key in the order of a claim from these queues.   `place` of its queue; no row without waiters
+-- Reads: live_waiting, one step per queue.
+CREATE OR REPLACE FUNCTION headgate._head(p_key text, p_queues text[])
+RETURNS TABLE (place bigint, priority smallint, due bigint, seq bigint)
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE q (queue) AS (
+        SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = p_key
+        UNION ALL
+        SELECT (SELECT min(j.queue) FROM headgate.live j
+                WHERE j.state = 'waiting' AND j.waiting_on = p_key AND j.queue > q.queue)
+        FROM q WHERE q.queue IS NOT NULL
+    )
+    SELECT h.place, h.priority, h.due, h.seq FROM q CROSS JOIN LATERAL (
+        SELECT CASE WHEN p_queues IS NULL THEN 0 ELSE array_position(p_queues, q.queue) END::bigint AS place,
+               j.priority, j.due, j.seq FROM headgate.live j
+        WHERE j.state = 'waiting' AND j.waiting_on = p_key AND j.queue = q.queue
+        ORDER BY j.priority, j.due, j.seq LIMIT 1
+    ) AS h WHERE q.queue IS NOT NULL
+    ORDER BY h.place NULLS LAST, h.priority, h.due, h.seq LIMIT 1
+$$;

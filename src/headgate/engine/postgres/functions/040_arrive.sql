@@ -1,7 +1,8 @@
--- Rule 8: due jobs become ready if every key has room beyond what is promised already in their queue, else they park on
--- the first without.
+-- Rule 8: due jobs become ready if every key has room beyond what is promised already in their queue and is not waited
+-- for there, else they park on the first without. A key may have room and waiters for a moment: a slot came back in this
+-- very step, tokens came with time, or its waiters have yet to be looked at (`rechecks`, `changes`). It is offered then.
 -- p_seqs      the jobs in the order of their arrival; the caller holds them and all their keys
--- p_touched   keys that gained room in this very step: others may stand in line there although there is room
+-- p_touched   keys that gained room in this very step
 -- p_write     whether those who have room become ready; else the caller claims them at once
 -- `seqs` are those who have room, `keys` those that promised it; `touched` keys, those of p_touched included.
 -- Reads: live by primary key, live_offered, live_waiting.
@@ -12,12 +13,11 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_touched text[] := coalesce(p_touched, '{}');
     v_caps    boolean := headgate._any_caps();
-    v_keys    text[];          -- the distinct keys, what each has left, and whether a line there counts
+    v_keys    text[];          -- the distinct keys, and what each has left
     v_free    bigint[];
     v_lines   text[];          -- the distinct (key, queue), what is promised there, and whether somebody waits
     v_offered bigint[];
     v_waited  boolean[];
-    v_counts  boolean[];
     r         record;
     v_parked  integer;
     v_tight   integer;
@@ -28,24 +28,28 @@ DECLARE
 BEGIN
     IF NOT v_caps AND NOT EXISTS (
         SELECT 1 FROM headgate.live j WHERE j.seq = ANY (p_seqs)
-        AND (cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%') IS NOT TRUE) THEN
+        AND (cardinality(j.use_keys) = 1 AND j.use_units[1] = 1 AND j.use_keys[1] LIKE 'c%'
+             AND headgate._are_uses(j.use_keys, j.use_units)) IS NOT TRUE) THEN
         -- One slot of one key each: as many of each line as it has room for, in one statement.
         WITH lines AS (
             SELECT j.use_keys[1] AS key, j.queue, array_agg(j.seq ORDER BY s.n) AS seqs
             FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.live j ON j.seq = s.seq GROUP BY 1, 2
         ), rooms AS MATERIALIZED (
-            SELECT l.key, l.seqs, CASE
-                WHEN l.key = ANY (v_touched) AND EXISTS (SELECT 1 FROM headgate.live w
-                    WHERE w.state = 'waiting' AND w.waiting_on = l.key AND w.queue = l.queue) THEN 0
-                ELSE f.free - (SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.live o
-                               WHERE o.offered_by = l.key AND o.queue = l.queue) END AS room
+            SELECT l.key, l.seqs, w.waited, CASE WHEN w.waited THEN 0 ELSE a.room END AS room,
+                   w.waited AND a.room > 0 AS late
             FROM lines l CROSS JOIN LATERAL headgate._free(ARRAY[l.key], p_now) AS f
+            CROSS JOIN LATERAL (
+                SELECT f.free - coalesce(sum(o.units), 0)::bigint AS room FROM headgate.live o
+                WHERE o.offered_by = l.key AND o.queue = l.queue) AS a
+            CROSS JOIN LATERAL (SELECT EXISTS (SELECT 1 FROM headgate.live w
+                WHERE w.state = 'waiting' AND w.waiting_on = l.key AND w.queue = l.queue) AS waited) AS w
         )
         SELECT array_agg(x.seq) FILTER (WHERE x.n > m.room), array_agg(m.key) FILTER (WHERE x.n > m.room),
                array_agg(1) FILTER (WHERE x.n > m.room),
                array_agg(x.seq) FILTER (WHERE x.n <= m.room), array_agg(m.key) FILTER (WHERE x.n <= m.room),
-               array_agg(1) FILTER (WHERE x.n <= m.room)
-        INTO park_seq, park_key, park_units, ready_seq, ready_key, ready_units
+               array_agg(1) FILTER (WHERE x.n <= m.room),
+               v_touched || coalesce(array_agg(DISTINCT m.key) FILTER (WHERE m.late), '{}')
+        INTO park_seq, park_key, park_units, ready_seq, ready_key, ready_units, v_touched
         FROM rooms m CROSS JOIN LATERAL unnest(m.seqs) WITH ORDINALITY AS x (seq, n);
     ELSE
         WITH used AS (
@@ -58,9 +62,8 @@ BEGIN
                array_agg((SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.live o
                           WHERE o.offered_by = u.key AND o.queue = u.queue)),
                array_agg(EXISTS (SELECT 1 FROM headgate.live w
-                                 WHERE w.state = 'waiting' AND w.waiting_on = u.key AND w.queue = u.queue)),
-               array_agg(u.key LIKE 'r%' OR u.key = ANY (v_touched))
-        INTO v_keys, v_lines, v_offered, v_waited, v_counts
+                                 WHERE w.state = 'waiting' AND w.waiting_on = u.key AND w.queue = u.queue))
+        INTO v_keys, v_lines, v_offered, v_waited
         FROM used u;
         SELECT array_agg(f.free ORDER BY f.n) INTO v_free FROM headgate._free(v_keys, p_now) AS f;
 
@@ -75,9 +78,12 @@ BEGIN
             v_parked := NULL;
             v_tight := NULL;
             v_least := 9223372036854775807;
+            IF NOT headgate._are_uses(r.keys, r.units) THEN  -- the walker knows what to do with it
+                r.keys := '{}';
+            END IF;
             FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
                 v_room := v_free[r.at[i]] - v_offered[r.at[i]];
-                IF v_room < r.units[i] OR (v_counts[r.at[i]] AND v_waited[r.at[i]]) THEN
+                IF v_room < r.units[i] OR v_waited[r.at[i]] THEN
                     v_parked := i;
                     EXIT;
                 END IF;
@@ -91,7 +97,7 @@ BEGIN
                 park_key := park_key || r.keys[v_parked];
                 park_units := park_units || r.units[v_parked];
                 v_waited[r.at[v_parked]] := true;
-                IF r.keys[v_parked] LIKE 'r%' THEN
+                IF r.keys[v_parked] LIKE 'r%' OR v_room >= r.units[v_parked] THEN
                     v_touched := v_touched || r.keys[v_parked];
                 END IF;
             ELSE

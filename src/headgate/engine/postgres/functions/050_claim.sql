@@ -56,6 +56,10 @@ BEGIN
     LOOP
         refused := 0;
         kept := '{}';
+        IF NOT headgate._are_uses(r.keys, r.units) THEN  -- it is started for the worker to end it
+            r.keys := '{}';
+            touched := touched || array_remove(ARRAY[r.offered_by], NULL);
+        END IF;
         IF NOT r.known THEN
             aside_seq := aside_seq || r.seq;
             IF r.task <> ALL (unknown) THEN
@@ -66,7 +70,7 @@ BEGIN
                 -- Others stand in line for tokens: one that needs many would starve if each passer-by took the next.
                 IF r.lined[i]
                    OR (cardinality(v_lines) > 0 AND r.keys[i] IS DISTINCT FROM r.offered_by
-                       AND (r.keys[i] || ' ' || r.queue) = ANY (v_lines))
+                       AND (length(r.keys[i]) || ':' || r.keys[i] || r.queue) = ANY (v_lines))
                    OR (v_free[r.at[i]] < r.units[i]
                        AND NOT (v_free[r.at[i]] + 1 >= r.units[i] AND r.keys[i] = ANY (r.own))) THEN
                     refused := i;
@@ -121,7 +125,7 @@ BEGIN
             END LOOP;
             IF r.keys[refused] LIKE 'r%' THEN
                 touched := touched || r.keys[refused];
-                v_lines := v_lines || (r.keys[refused] || ' ' || r.queue);
+                v_lines := v_lines || (length(r.keys[refused]) || ':' || r.keys[refused] || r.queue);
             END IF;
             park_seq := park_seq || r.seq;
             park_key := park_key || r.keys[refused];
@@ -184,7 +188,7 @@ BEGIN
     IF r.exact THEN
         DELETE FROM headgate.meters m WHERE m.key = p_key;
         DELETE FROM headgate.starts s WHERE s.key = p_key AND s.at <= p_now - r.period;
-        INSERT INTO headgate.starts (key, at, units) VALUES (p_key, p_now, p_units);
+        INSERT INTO headgate.starts (key, at, units, until) VALUES (p_key, p_now, p_units, p_now + r.period);
     ELSE
         DELETE FROM headgate.starts s WHERE s.key = p_key;
         INSERT INTO headgate.meters AS m (key, full_at) VALUES (p_key, p_now + p_units * r."interval")

@@ -3,10 +3,11 @@
 -- `spare` says that more rows were locked than are returned: others may have passed over them meanwhile.
 -- `limited` says that some have keys, were offered or refused, or are of tasks that the worker does not know.
 -- `newcomers` says that all are newcomers of known tasks that need one slot of one key each.
--- A queue has up to three lines: who is ready, newcomers, who was set aside. Most of the time there is only one.
--- Locks: live (3), SKIP LOCKED.   Reads: live_ready, live_fresh, live_aside, in index order.
+-- p_worker, p_places   who claims, and its concurrency, for which suspects it takes on (NULL: none)
+-- A queue has up to four lines: ready jobs, newcomers, jobs that were set aside, suspects. Most of the time there is one.
+-- Locks: live (3), SKIP LOCKED.   Reads: live_ready, live_fresh, live_aside, live_suspects, in index order.
 CREATE OR REPLACE FUNCTION headgate._ready(p_queues text[], p_known text[], p_most integer, p_except bigint[],
-                                           OUT seqs bigint[], OUT spare boolean, OUT limited boolean,
+                                           p_worker text, p_places integer, p_now bigint, OUT seqs bigint[], OUT spare boolean, OUT limited boolean,
                                            OUT newcomers boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -20,20 +21,25 @@ DECLARE
     v_found  bigint[];
     v_some   boolean;
     v_new    boolean;
+    v_suspects bigint[] := '{}';
 BEGIN
     spare := false;
     SELECT EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside), EXISTS (SELECT 1 FROM headgate.live j
                WHERE j.fresh), EXISTS (SELECT 1 FROM headgate.paused)
     INTO v_aside, v_fresh, v_paused;
-    IF p_queues IS NULL AND NOT v_aside AND NOT v_fresh AND NOT v_paused THEN
+    IF p_worker IS NOT NULL AND (v_aside OR EXISTS (
+        SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0)) THEN
+        v_suspects := headgate._suspects(p_queues, p_known, p_most, p_except, p_worker, p_places, p_now);
+    END IF;
+    IF p_queues IS NULL AND NOT v_aside AND NOT v_fresh AND NOT v_paused AND v_suspects = '{}' THEN
         -- One line is all there is, most of the time: it is read from its front once.
         SELECT coalesce(array_agg(l.seq), '{}'), coalesce(bool_or(l.limited), false), min(l.queue),
-               (SELECT max(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh)
+               (SELECT max(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0)
         INTO seqs, limited, v_first, v_last FROM (
             SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
                    OR j.task <> ALL (p_known) AS limited
             FROM headgate.live j
-            WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.seq <> ALL (p_except)
+            WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0 AND j.seq <> ALL (p_except)
             ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
             FOR UPDATE SKIP LOCKED
         ) AS l;
@@ -46,7 +52,7 @@ BEGIN
     limited := false;
     IF p_queues IS NULL THEN
         WITH RECURSIVE ready (queue) AS (
-            SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh
+            SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0
             UNION ALL
             SELECT (SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside
                         AND NOT j.fresh AND j.queue > r.queue)
@@ -61,6 +67,7 @@ BEGIN
             SELECT r.queue FROM ready r WHERE r.queue IS NOT NULL
             UNION SELECT f.queue FROM fresh f WHERE f.queue IS NOT NULL
             UNION SELECT j.queue FROM headgate.live j WHERE v_aside AND j.set_aside AND j.task = ANY (p_known)
+            UNION SELECT j.queue FROM headgate.live j WHERE j.seq = ANY (v_suspects)
         ) AS u;
     END IF;
     IF v_paused OR cardinality(v_queues) > 1 THEN
@@ -77,7 +84,7 @@ BEGIN
                 SELECT j.seq, j.priority, j.due, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
                        OR j.refusals IS NOT NULL OR j.task <> ALL (p_known) AS limited
                 FROM headgate.live j
-                WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.queue = v_queue
+                WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0 AND j.queue = v_queue
                     AND j.seq <> ALL (p_except)
                 ORDER BY j.priority, j.due, j.seq
                 LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
@@ -97,11 +104,14 @@ BEGIN
             SELECT a.*, false FROM (
                 SELECT j.seq, j.priority, j.due, true AS limited FROM headgate.live j
                 WHERE v_aside AND j.set_aside AND j.queue = v_queue AND j.task = ANY (p_known)
-                    AND j.seq <> ALL (p_except)
+                    AND j.suspicion = 0 AND j.seq <> ALL (p_except)
                 ORDER BY j.priority, j.due, j.seq
                 LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
                 FOR UPDATE SKIP LOCKED
             ) AS a
+            UNION ALL
+            SELECT j.seq, j.priority, j.due, true, false FROM headgate.live j
+            WHERE j.seq = ANY (v_suspects) AND j.queue = v_queue
         ) AS l;
         limited := limited OR coalesce(v_some, false);
         newcomers := coalesce(newcomers, true) AND coalesce(v_new, true);
@@ -116,4 +126,71 @@ BEGIN
     seqs := coalesce(seqs, '{}');
     spare := cardinality(seqs) > p_most;
     seqs := seqs[1 : p_most];
+    spare := spare OR NOT v_suspects <@ seqs;
+END $$;
+
+-- The suspects that a worker may take on now (blame.py: Room), strictly in the order of the claim, and those of unknown
+-- tasks among them, which the walker sets aside.
+-- p_most   how many of each queue, or of all, are looked at
+-- Locks: those it returns (3), SKIP LOCKED.   Reads: live_suspects, live_aside, live_running.
+CREATE OR REPLACE FUNCTION headgate._suspects(p_queues text[], p_known text[], p_most integer, p_except bigint[],
+                                              p_worker text, p_places integer, p_now bigint) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_taken integer;           -- suspects that it runs, and whether a grave one is among them
+    v_grave boolean;
+    v_left  integer;
+    v_fit   bigint[] := '{}';
+    v_none  boolean := true;
+    v_full  boolean := false;
+    v_other bigint[] := '{}';
+    r       record;
+BEGIN
+    SELECT count(*), coalesce(bool_or(l.suspicion > 1), false) INTO v_taken, v_grave FROM headgate.live l
+    WHERE l.state = 'running' AND l.worker = p_worker AND l.suspicion > 0
+      AND p_now - l.started_at <= l.lost_after + greatest(1000000, l.lost_after / 4);
+    v_left := CASE WHEN v_grave THEN 0 ELSE greatest(0, greatest(1, p_places / 10) - v_taken) END;
+    FOR r IN
+        WITH RECURSIVE there (queue) AS (
+            SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0
+            UNION ALL
+            SELECT (SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside
+                        AND j.suspicion > 0 AND j.queue > t.queue)
+            FROM there t WHERE t.queue IS NOT NULL
+        ), queues AS (
+            SELECT q.queue, min(q.n) AS n FROM (
+                SELECT u.queue, u.n FROM unnest(p_queues) WITH ORDINALITY AS u (queue, n)
+                UNION ALL SELECT t.queue, 0 FROM there t WHERE p_queues IS NULL AND t.queue IS NOT NULL
+                UNION ALL SELECT j.queue, 0 FROM headgate.live j
+                WHERE p_queues IS NULL AND j.set_aside AND j.task = ANY (p_known) AND j.suspicion > 0
+            ) AS q
+            WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
+        )
+        SELECT l.seq, l.task = ANY (p_known) AS known, l.suspicion FROM (
+            SELECT w.*, q.n, row_number() OVER (PARTITION BY q.n ORDER BY w.priority, w.due, w.seq) AS place
+            FROM queues q CROSS JOIN LATERAL (
+                (SELECT j.seq, j.task, j.suspicion, j.priority, j.due FROM headgate.live j
+                 WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0 AND j.queue = q.queue
+                     AND j.seq <> ALL (p_except)
+                 ORDER BY j.priority, j.due, j.seq LIMIT p_most)
+                UNION ALL
+                (SELECT j.seq, j.task, j.suspicion, j.priority, j.due FROM headgate.live j
+                 WHERE j.set_aside AND j.queue = q.queue AND j.task = ANY (p_known) AND j.suspicion > 0
+                     AND j.seq <> ALL (p_except)
+                 ORDER BY j.priority, j.due, j.seq LIMIT p_most)
+            ) AS w
+        ) AS l WHERE l.place <= p_most ORDER BY l.n, l.place
+    LOOP
+        IF NOT r.known THEN
+            v_other := v_other || r.seq;
+        ELSIF v_full OR cardinality(v_fit) >= v_left OR (r.suspicion > 1 AND NOT (v_none AND v_taken = 0)) THEN
+            v_full := true;
+        ELSE
+            v_fit := v_fit || r.seq;
+            v_none := false;
+            v_full := r.suspicion > 1;
+        END IF;
+    END LOOP;
+    RETURN ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_fit || v_other) AND j.state = 'ready'
+                     AND j.suspicion > 0 FOR UPDATE SKIP LOCKED);
 END $$;

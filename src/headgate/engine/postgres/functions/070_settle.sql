@@ -2,7 +2,7 @@
 -- before.
 -- p_seqs    jobs that run, held by the caller
 -- p_kinds   s succeeded · f failed (time NULL: for good, else back after so long) · z snoozed · c stopped · r released
---           · l lost with its worker
+--           · l lost with its worker · x lost with its worker, and fails by it
 -- p_texts   result of a success, error of the others           p_times   microseconds until it comes back
 -- p_keep    how long succeeded, failed and cancelled jobs are kept
 -- Returns the jobs that come back at once, in the order of p_seqs; their state is `scheduled`.
@@ -20,12 +20,9 @@ BEGIN
                            WHEN 'c' THEN 'cancelled' WHEN 'r' THEN 'released' ELSE 'lost' END AS outcome,
                CASE WHEN r.kind = 's' THEN 'succeeded'
                     WHEN r.kind = 'c' OR l.cancel_requested THEN 'cancelled'
-                    WHEN r.kind = 'f' AND r.pause IS NULL THEN 'failed'
-                    WHEN r.kind = 'l' AND l.tries >= (j.retry::json ->> 0)::bigint THEN 'failed'
+                    WHEN r.kind = 'f' AND r.pause IS NULL OR r.kind = 'x' THEN 'failed'
                     ELSE 'scheduled' END AS state,
-               CASE r.kind WHEN 'r' THEN least(l.due, p_now)
-                           WHEN 'l' THEN p_now + headgate._wait(j.retry::json, l.tries)
-                           ELSE p_now + r.pause END AS back
+               CASE WHEN r.kind IN ('r', 'l') THEN least(l.due, p_now) ELSE p_now + r.pause END AS back
         FROM unnest(p_seqs, p_kinds, p_texts, p_times) WITH ORDINALITY AS r (seq, kind, said, pause, n)
         JOIN headgate.live l ON l.seq = r.seq JOIN headgate.jobs j ON j.seq = r.seq
     ), kept AS (
@@ -39,7 +36,7 @@ BEGIN
         INSERT INTO headgate.ended (seq, state, due, attempt, tries, worker, started_at, ended_at, outcome,
                                     cancel_requested, error, result, progress, expires_at)
         SELECT s.seq, s.state, s.due, s.attempt, s.tries, s.worker, s.started_at, p_now, s.outcome, s.cancel_requested,
-               CASE WHEN s.kind IN ('f', 'c', 'l') THEN s.said END, CASE WHEN s.kind = 's' THEN s.said END, s.progress,
+               CASE WHEN s.kind IN ('f', 'c', 'l', 'x') THEN s.said END, CASE WHEN s.kind = 's' THEN s.said END, s.progress,
                p_now + coalesce(s.retention, CASE s.state WHEN 'succeeded' THEN p_keep[1] WHEN 'failed' THEN p_keep[2]
                                                           ELSE p_keep[3] END)
         FROM said s WHERE s.state <> 'scheduled'
@@ -47,7 +44,11 @@ BEGIN
         UPDATE headgate.live l
         SET state = 'scheduled', due = s.back, worker = NULL, started_at = NULL, refusals = NULL,
             error = CASE WHEN s.kind IN ('f', 'l') THEN s.said END,
-            tries = l.tries - CASE WHEN s.kind IN ('z', 'r') THEN 1 ELSE 0 END
+            tries = l.tries - CASE WHEN s.kind IN ('z', 'r', 'l') THEN 1 ELSE 0 END,
+            -- An attempt that came to an end of its own clears its job.
+            suspicion = CASE WHEN s.kind IN ('r', 'l') THEN l.suspicion ELSE 0 END,
+            lost = CASE WHEN s.kind IN ('r', 'l') THEN l.lost ELSE 0 END,
+            lost_after = CASE WHEN s.kind IN ('r', 'l') THEN l.lost_after ELSE 0 END
         FROM said s WHERE l.seq = s.seq AND s.state = 'scheduled'
         RETURNING l.seq, s.n, l.due
     )
@@ -55,13 +56,63 @@ BEGIN
     RETURN coalesce(v_back, '{}');
 END $$;
 
--- The back-off of a retry policy (retry.py) after so many counted attempts.
-CREATE OR REPLACE FUNCTION headgate._wait(p_retry json, p_tries integer) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN (p_retry ->> 1)::bigint = 0 THEN 0
-                ELSE trunc(least((p_retry ->> 3)::float8, (p_retry ->> 1)::float8
-                                 * (p_retry ->> 2)::float8 ^ least(p_tries - 1, 64)))::bigint END
-$$;
+-- The attempts of a lost worker end: all of them together, since blame compares them (blame.py). The worker died at some
+-- time between p_seen, when it last renewed its lease, and now.
+-- `failed` are the jobs that fail by it, with their tasks and errors; `touched` keys, those of p_touched included.
+-- The caller holds the worker, its jobs and their keys.   Reads: live_running, jobs by primary key.
+CREATE OR REPLACE FUNCTION headgate._lose(p_worker text, p_seen bigint, p_now bigint, p_keep bigint[], p_touched text[],
+    OUT touched text[], OUT attempts integer, OUT failed text[], OUT tasks text[], OUT errors text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_seqs  bigint[];
+    v_kinds text[];
+    v_texts text[];
+BEGIN
+    WITH ran AS (
+        SELECT l.seq, j.id, l.task, l.lost, l.cancel_requested, headgate._losses(j.retry) AS losses,
+               greatest(l.lost_after, p_now - coalesce(l.started_at, p_now)) AS ran,
+               CASE WHEN p_seen - l.started_at > l.lost_after + greatest(1000000, l.lost_after / 4) THEN 0
+                    ELSE l.suspicion END AS level
+        FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.state = 'running' AND l.worker = p_worker
+    ), most AS (
+        SELECT r.*, max(r.level) OVER () AS top FROM ran r
+    ), blamed AS (
+        SELECT m.*, m.lost + (m.level = m.top)::integer AS losts,
+               m.level = m.top AND m.top > 0 AND count(*) FILTER (WHERE m.level = m.top) OVER () = 1 AS alone
+        FROM most m
+    ), judged AS MATERIALIZED (
+        SELECT b.*, NOT b.cancel_requested
+                    AND coalesce(b.losses = 0 OR b.alone AND b.losts >= b.losses, true) AS fails,
+               CASE WHEN b.cancel_requested THEN 'the worker was lost while it ran this job'
+                    WHEN b.losses IS NULL THEN 'lost with its worker, and its stored retry policy cannot be read'
+                    WHEN b.losses = 0 THEN 'lost with its worker, and its policy allows no loss'
+                    WHEN b.alone AND b.losts >= b.losses THEN format('lost %s times with its worker, the last time as '
+                        'the only suspect: it probably kills its process', b.losts)
+                    ELSE 'the worker was lost while it ran this job' END AS said
+        FROM blamed b
+    ), written AS (
+        UPDATE headgate.live l SET suspicion = j.level + (j.level = j.top)::integer, lost = j.losts, lost_after = j.ran
+        FROM judged j WHERE l.seq = j.seq
+    )
+    SELECT coalesce(array_agg(j.seq ORDER BY j.seq), '{}'),
+           array_agg(CASE WHEN j.fails THEN 'x' ELSE 'l' END ORDER BY j.seq), array_agg(j.said ORDER BY j.seq),
+           coalesce(array_agg(j.id ORDER BY j.seq) FILTER (WHERE j.fails), '{}'),
+           coalesce(array_agg(j.task ORDER BY j.seq) FILTER (WHERE j.fails), '{}'),
+           coalesce(array_agg(j.said ORDER BY j.seq) FILTER (WHERE j.fails), '{}')
+    INTO v_seqs, v_kinds, v_texts, failed, tasks, errors FROM judged j;
+    attempts := cardinality(v_seqs);
+    touched := headgate._end_each(v_seqs, v_kinds, v_texts, array_fill(NULL::bigint, ARRAY[attempts]), p_now, p_keep,
+                                  p_touched);
+END $$;
+
+-- How often a job may be lost (retry.py); NULL where its policy cannot be read.
+CREATE OR REPLACE FUNCTION headgate._losses(p_retry text) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    RETURN CASE WHEN json_typeof(p_retry::json) = 'array' THEN coalesce((p_retry::json ->> 5)::bigint, 5) END;
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+END $$;
 
 -- What a worker reports, as far as the fence lets it through; progress is written down.
 -- `refused` are positions in p_jobs; `keys` what the others hold.

@@ -10,21 +10,131 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    v_now bigint := headgate._now(p_now);
+    v_now bigint;
 BEGIN
     PERFORM headgate._hold_rules();
     PERFORM 1 FROM headgate.workers w WHERE w.id = p_id FOR UPDATE;
-    IF FOUND THEN
-        PERFORM headgate._end_all(p_id, 'l', 'the worker''s lease lapsed while it ran this job', v_now, p_ttl, p_keep,
-            p_by);
-    END IF;
+    v_now := headgate._now(p_now);
+    PERFORM headgate._lose_workers(ARRAY[p_id], v_now, p_ttl, p_keep, p_by);
     INSERT INTO headgate.workers (id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until)
     VALUES (p_id, p_tasks, p_queues, p_lease, p_host, p_pid, p_concurrency, v_now, v_now + p_lease)
     ON CONFLICT (id) DO UPDATE
     SET tasks = excluded.tasks, queues = excluded.queues, lease = excluded.lease, host = excluded.host,
-        pid = excluded.pid,
-        concurrency = excluded.concurrency, registered_at = excluded.registered_at, lease_until = excluded.lease_until;
+        pid = excluded.pid, concurrency = excluded.concurrency, registered_at = excluded.registered_at,
+        lease_until = excluded.lease_until, number = 0;
     RETURN v_now;
+END $$;
+
+-- Workers are gone: their attempts are lost, those of each together, and their registrations end.
+-- Locks: their jobs in order (3), keys (4), waiters (5). The caller holds the workers' rows, where there are any.
+CREATE OR REPLACE FUNCTION headgate._lose_workers(p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+    OUT attempts integer, OUT failed text[], OUT tasks text[], OUT errors text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_seqs    bigint[] := ARRAY(
+        SELECT j.seq FROM headgate.live j WHERE j.state = 'running' AND j.worker = ANY (p_ids) ORDER BY j.seq
+        FOR UPDATE);
+    v_touched text[] := '{}';
+BEGIN
+    attempts := cardinality(v_seqs);
+    failed := '{}';
+    tasks := '{}';
+    errors := '{}';
+    IF attempts > 0 THEN
+        PERFORM headgate._lock_keys(headgate._keys_of(v_seqs));
+        SELECT l.touched, l.failed, l.tasks, l.errors INTO v_touched, failed, tasks, errors
+        FROM headgate._lose_each(p_ids, p_now, p_keep, '{}') AS l;
+        PERFORM headgate._offer(v_touched, p_now, p_ttl);
+        PERFORM headgate.wake(true, true, p_by);
+    END IF;
+    DELETE FROM headgate.workers w WHERE w.id = ANY (p_ids);
+END $$;
+
+-- One worker after the other.   The caller holds them, their jobs and all keys of these.
+CREATE OR REPLACE FUNCTION headgate._lose_each(p_ids text[], p_now bigint, p_keep bigint[], p_touched text[],
+    OUT touched text[], OUT failed text[], OUT tasks text[], OUT errors text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_id text;
+    l    record;
+BEGIN
+    touched := p_touched;
+    failed := '{}';
+    tasks := '{}';
+    errors := '{}';
+    FOREACH v_id IN ARRAY p_ids LOOP
+        SELECT * INTO l FROM headgate._lose(v_id, coalesce((
+            SELECT w.lease_until - w.lease FROM headgate.workers w WHERE w.id = v_id), 0), p_now, p_keep, touched);
+        touched := l.touched;
+        failed := failed || l.failed;
+        tasks := tasks || l.tasks;
+        errors := errors || l.errors;
+    END LOOP;
+END $$;
+
+-- The processes of these workers are gone: their leases end now, as if they had lapsed. Unknown ones are ignored.
+-- Locks: rules (1), workers in order (2), their jobs in order (3), keys (4), waiters (5).
+CREATE OR REPLACE FUNCTION headgate.report_lost(p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+    OUT attempts integer, OUT failed text[], OUT tasks text[], OUT errors text[])
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_ids text[];
+BEGIN
+    PERFORM headgate._hold_rules();
+    v_ids := ARRAY(SELECT w.id FROM headgate.workers w WHERE w.id = ANY (p_ids) ORDER BY w.id FOR UPDATE);
+    SELECT l.attempts, l.failed, l.tasks, l.errors INTO attempts, failed, tasks, errors
+    FROM headgate._lose_workers(ARRAY(SELECT u.id FROM unnest(p_ids) WITH ORDINALITY AS u (id, n)
+                                      WHERE u.id = ANY (v_ids) GROUP BY u.id ORDER BY min(u.n)),
+                                headgate._now(p_now), p_ttl, p_keep, p_by) AS l;
+END $$;
+
+-- After any doubt: take back what a worker runs and does not name, uncounted, and remember the number, so that no older
+-- message changes anything when it arrives (rule 13).   p_jobs, p_attempts   the pairs that it names
+-- `last` is the number of its last message: not below p_number, and nothing was done, when this one came too late.
+-- `leased` is false, and nothing was done, when the lease has lapsed. `alive` are places in p_jobs.
+-- Locks: rules (1), the worker (2), its jobs in order (3), their keys (4), waiters (5).   Reads: live_running, jobs.
+CREATE OR REPLACE FUNCTION headgate.resume_worker(p_worker text, p_number bigint, p_jobs text[], p_attempts bigint[],
+    p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+    OUT at bigint, OUT leased boolean, OUT last bigint, OUT alive text[], OUT taken_back integer, OUT cancelling text[],
+    OUT again boolean)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_variable
+DECLARE
+    v_seqs bigint[];
+    v_size integer[];
+BEGIN
+    PERFORM headgate._hold_rules();
+    SELECT w.lease_until > headgate._now(p_now), w.number INTO leased, last
+    FROM headgate.workers w WHERE w.id = p_worker FOR NO KEY UPDATE;
+    leased := coalesce(leased, false);
+    IF NOT leased OR last >= p_number THEN
+        RETURN;
+    END IF;
+    UPDATE headgate.workers w SET number = p_number WHERE w.id = p_worker;
+    v_seqs := ARRAY(
+        SELECT l.seq FROM headgate.live l WHERE l.state = 'running' AND l.worker = p_worker
+          AND NOT EXISTS (SELECT 1 FROM unnest(p_jobs, p_attempts) AS k (id, attempt)
+                          JOIN headgate.jobs j ON j.id = k.id WHERE j.seq = l.seq AND k.attempt = l.attempt)
+        ORDER BY l.seq FOR UPDATE);
+    taken_back := cardinality(v_seqs);
+    IF taken_back > 0 THEN
+        PERFORM headgate._lock_keys(headgate._keys_of(v_seqs));
+    END IF;
+    at := headgate._now(p_now);
+    IF taken_back > 0 THEN
+        v_size := ARRAY[taken_back];
+        PERFORM headgate._offer(headgate._end_each(
+            v_seqs, array_fill('r'::text, v_size), array_fill(NULL::text, v_size), array_fill(NULL::bigint, v_size), at,
+            p_keep), at, p_ttl);
+    END IF;
+    alive := ARRAY(
+        SELECT k.n::text FROM unnest(p_jobs, p_attempts) WITH ORDINALITY AS k (id, attempt, n)
+        JOIN headgate.jobs j ON j.id = k.id JOIN headgate.live l ON l.seq = j.seq
+        WHERE l.state || '' = 'running' AND l.worker || '' = p_worker AND l.attempt = k.attempt ORDER BY k.n);
+    cancelling := headgate._cancelling(p_worker);
+    again := NOT headgate.wake(taken_back > 0, taken_back > 0, p_by);
 END $$;
 
 -- Renew a lease; returns now and the jobs for which a cancel was asked, or nothing if the lease has lapsed.
@@ -34,6 +144,8 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint := headgate._now(p_now);
 BEGIN
+    -- The time stays that of the call, should it wait for a message of the worker to be carried out: a lease is never
+    -- longer than promised.
     UPDATE headgate.workers w SET lease_until = v_now + w.lease WHERE w.id = p_id AND w.lease_until > v_now;
     IF FOUND THEN
         beat_at := v_now;
@@ -58,34 +170,25 @@ CREATE OR REPLACE FUNCTION headgate.retire(p_id text, p_now bigint, p_ttl bigint
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    v_any boolean;
+    v_seqs bigint[];
+    v_size integer[];
+    v_now  bigint;
 BEGIN
     PERFORM headgate._hold_rules();
     PERFORM 1 FROM headgate.workers w WHERE w.id = p_id FOR UPDATE;
-    v_any := headgate._end_all(p_id, 'r', NULL, headgate._now(p_now), p_ttl, p_keep, p_by);
-    DELETE FROM headgate.workers w WHERE w.id = p_id;
-    RETURN v_any;
-END $$;
-
--- All attempts of a worker end the same way; returns whether there were any. The caller holds the worker's row.
-CREATE OR REPLACE FUNCTION headgate._end_all(p_id text, p_kind text, p_text text, p_now bigint, p_ttl bigint,
-    p_keep bigint[], p_by text)
-RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    v_seqs bigint[] := ARRAY(
+    v_seqs := ARRAY(
         SELECT j.seq FROM headgate.live j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.seq FOR UPDATE);
-    v_size integer[] := ARRAY[cardinality(v_seqs)];
-BEGIN
-    IF cardinality(v_seqs) = 0 THEN
-        RETURN false;
+    v_size := ARRAY[cardinality(v_seqs)];
+    IF cardinality(v_seqs) > 0 THEN
+        PERFORM headgate._lock_keys(headgate._keys_of(v_seqs));
+        v_now := headgate._now(p_now);
+        PERFORM headgate._offer(headgate._end_each(
+            v_seqs, array_fill('r'::text, v_size), array_fill(NULL::text, v_size), array_fill(NULL::bigint, v_size),
+            v_now, p_keep), v_now, p_ttl);
+        PERFORM headgate.wake(true, true, p_by);
     END IF;
-    PERFORM headgate._lock_keys(headgate._keys_of(v_seqs));
-    PERFORM headgate._offer(headgate._end_each(
-        v_seqs, array_fill(p_kind, v_size), array_fill(p_text, v_size), array_fill(NULL::bigint, v_size), p_now,
-            p_keep), p_now, p_ttl);
-    PERFORM headgate.wake(true, true, p_by);
-    RETURN true;
+    DELETE FROM headgate.workers w WHERE w.id = p_id;
+    RETURN cardinality(v_seqs) > 0;
 END $$;
 
 -- Attempts end one after the other, each giving back and arriving anew before the next; returns the touched keys.
@@ -97,6 +200,13 @@ DECLARE
     v_touched text[] := p_touched;
     v_back    bigint[];
 BEGIN
+    IF NOT headgate._any_caps()
+        AND NOT EXISTS (SELECT 1 FROM headgate.live l WHERE l.seq = ANY (p_seqs) AND l.use_keys IS NOT NULL)
+        AND NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.job = ANY (p_seqs)) THEN
+        -- Nothing is given back, and nothing is in their way.
+        v_back := headgate._settle(p_seqs, p_kinds, p_texts, p_times, p_now, p_keep);
+        RETURN headgate._arrive(v_back, p_now, v_touched);
+    END IF;
     FOR i IN 1 .. cardinality(p_seqs) LOOP
         v_touched := v_touched || headgate._give_back(p_seqs[i : i]);
         v_back := headgate._settle(p_seqs[i : i], p_kinds[i : i], p_texts[i : i], p_times[i : i], p_now, p_keep);

@@ -1,29 +1,36 @@
 -- Settle what finished, give back, offer, claim, park: one step.
 -- p_worker    the worker; p_jobs … p_times are its reports, at most one of each attempt besides progress (kind p)
+-- p_number    the number of this message, larger than that of every message of the registration before (rule 13); NULL:
+--             not numbered
 -- p_want      how many jobs to claim, from p_queues in this order or from all (NULL)
+-- p_suspects  whether suspects may be among them, as far as the worker has room for them (rule 15)
 -- p_by        the listener of this process; p_sole: it is this worker's alone and wants no call while the worker is
 --             full. When it begins to want one, `more` asks for another look: what was committed meanwhile called
 --             nobody.
 -- Answers with a row for each started job, in the order of `place`, and a last one (no id) about the step as a whole:
--- `leased` is false, and nothing was done, when the lease has lapsed; `refused` are positions in p_jobs.
--- Locks: rules (1), the worker KEY SHARE (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys
+-- A job that is not `readable` was started without its keys, for the caller to end it.
+-- `leased` is false, and nothing was done, when the lease has lapsed; so is it with `last`, the number of the worker's
+-- last message, when this one came too late. `refused` are positions in p_jobs.
+-- Locks: rules (1), the worker (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys
 -- (6).
--- Reads: jobs_id, live by primary key, live_ready, live_fresh, live_aside, live_waiting, live_offered, live_cancelling.
+-- Reads: jobs_id, live by primary key, live_ready, live_fresh, live_aside, live_suspects, live_waiting, live_offered,
+-- live_cancelling.
 CREATE OR REPLACE FUNCTION headgate.exchange(
     p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[], p_texts text[], p_times bigint[],
     p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text,
-    p_sole boolean)
+    p_sole boolean, p_number bigint, p_suspects boolean)
 RETURNS TABLE (
     place bigint, id text, number integer, task text, queue text, args text, tenant text, priority smallint,
     tries integer, retry text, timeout bigint, metadata text, enqueued bigint, progress text,
     at bigint, leased boolean, refused integer[], cancelling text[], next_due bigint, more boolean, wake boolean,
-    ended boolean, again boolean, set_aside text[])
+    ended boolean, again boolean, set_aside text[], suspicion integer, last bigint, readable boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_known   text[];
-    v_until   bigint;
+    v_places_of integer;       -- how many jobs the worker runs at once
+    v_who     text;            -- the worker, if it takes on suspects
     v_seqs    bigint[];
     v_kinds   text[];
     v_texts   text[];
@@ -47,6 +54,7 @@ DECLARE
     v_aside   boolean;         -- whether there is anybody set aside, any newcomer, any paused queue
     v_fresh   boolean;
     v_paused  boolean;
+    v_suspect boolean;
     v_promised boolean;        -- whether there were offers, and keys to look at, when this step began
     v_look    boolean;
     v_made    integer := 0;    -- how many were offered room in this step
@@ -63,21 +71,28 @@ DECLARE
     v_unknown text[] := '{}';
     v_all     boolean := false;
 BEGIN
-    at := headgate._now(p_now);
     PERFORM pg_advisory_xact_lock_shared(1212629332, {lock});
-    SELECT w.tasks, w.lease_until, EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside),
+    at := headgate._now(p_now);
+    -- Writing the number holds the worker's row: an older message that waits for it here finds the newer number then,
+    -- and one that got here first has taken effect whole before the newer one goes on.
+    UPDATE headgate.workers w SET number = coalesce(p_number, w.number)
+    WHERE w.id = p_worker AND w.lease_until > at AND w.number < coalesce(p_number, w.number + 1)
+    RETURNING w.tasks, w.concurrency, EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside),
            EXISTS (SELECT 1 FROM headgate.live j WHERE j.fresh), EXISTS (SELECT 1 FROM headgate.paused),
            EXISTS (SELECT 1 FROM headgate.live j WHERE j.offered_by IS NOT NULL),
            EXISTS (SELECT 1 FROM headgate.rechecks),
            EXISTS (SELECT 1 FROM headgate.limits m WHERE m.cap AND m.kind <> 'rate')
-               OR EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.cap)
-    INTO v_known, v_until, v_aside, v_fresh, v_paused, v_promised, v_look, v_capped
-    FROM headgate.workers w WHERE w.id = p_worker FOR KEY SHARE;
-    leased := coalesce(v_until > at, false);
+               OR EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.cap),
+           EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0)
+    INTO v_known, v_places_of, v_aside, v_fresh, v_paused, v_promised, v_look, v_capped, v_suspect;
+    leased := FOUND;
     IF NOT leased THEN
+        SELECT w.number INTO last FROM headgate.workers w WHERE w.id = p_worker AND w.lease_until > at;
         RETURN NEXT;
         RETURN;
     END IF;
+    v_who := CASE WHEN p_suspects THEN p_worker END;
+    v_suspect := v_suspect AND p_suspects;
     more := false;
     wake := false;
     ended := cardinality(p_jobs) > 0;
@@ -128,23 +143,25 @@ BEGIN
     -- All keys that this step will need, as far as it can see, are locked at once.
     v_keys := v_freed || v_keys;
     IF v_wanted > 0 THEN
-        IF p_queues IS NULL AND NOT (v_aside OR v_fresh OR v_paused) THEN
+        IF p_queues IS NULL AND NOT (v_aside OR v_fresh OR v_paused OR v_suspect) THEN
             -- One line is all there is, most of the time: it is read from its front once.
             SELECT array_agg(f.seq), coalesce(bool_or(f.limited), false), min(f.queue),
                    (SELECT max(j.queue) FROM headgate.live j
-                    WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh)
+                    WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0)
             INTO v_cands, v_limited, v_first, v_last FROM (
                 SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
                        OR j.task <> ALL (v_known) AS limited
-                FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh
+                FROM headgate.live j
+                WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0
                 ORDER BY j.queue, j.priority, j.due, j.seq LIMIT least(v_wanted, v_looks)
                 FOR UPDATE SKIP LOCKED
             ) AS f;
             v_cands := coalesce(v_cands, '{}');
         END IF;
-        IF v_first IS DISTINCT FROM v_last OR p_queues IS NOT NULL OR v_aside OR v_fresh OR v_paused THEN
+        IF v_first IS DISTINCT FROM v_last OR p_queues IS NOT NULL OR v_aside OR v_fresh OR v_paused OR v_suspect
+            THEN
             SELECT r.seqs, r.spare, r.limited, r.newcomers INTO v_cands, v_spare, v_limited, v_new
-            FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}') AS r;
+            FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}', v_who, v_places_of, at) AS r;
             wake := v_spare;
         END IF;
         IF cardinality(v_keys) > cardinality(v_seqs) THEN  -- they have several: so will who is offered what comes back
@@ -154,9 +171,10 @@ BEGIN
             v_needed := headgate._keys_of(v_cands);
             v_keys := v_keys || v_needed;
         END IF;
-        IF v_look AND v_wanted > coalesce(cardinality(v_freed), 0) THEN
-            -- No more than there are places for: the rest is for others, at this very moment.
-            v_freed := v_freed || headgate._checks(v_wanted - coalesce(cardinality(v_freed), 0));
+        IF v_look THEN
+            -- Also where slots came back: a newcomer on an idle key may come before the waiters of these. Not many more
+            -- than there are places for: the rest is for others, at this very moment.
+            v_freed := v_freed || headgate._checks(v_wanted, p_queues);
             v_keys := v_keys || v_freed;
         END IF;
     END IF;
@@ -165,6 +183,7 @@ BEGIN
         WHERE u.key IS NOT NULL GROUP BY u.key ORDER BY u.key COLLATE "C"
         ON CONFLICT (key) DO UPDATE SET key = excluded.key WHERE false;  -- as _lock_keys does
         v_locked := v_keys;
+        at := headgate._now(p_now);  -- what starts now, and what is spent, is booked after the wait
     END IF;
 
     -- Where all that is ready are newcomers on busy keys, they stand in line before anything is passed on.
@@ -217,7 +236,7 @@ BEGIN
                 -- Those found before are held, so that others pass over them, and may not be among the next.
                 wake := wake OR coalesce(cardinality(v_cands), 0) > 0;
                 SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
-                FROM headgate._ready(p_queues, v_known, v_asked, v_left) AS r;
+                FROM headgate._ready(p_queues, v_known, v_asked, v_left, v_who, v_places_of, at) AS r;
                 wake := wake OR v_spare;
                 v_needed := NULL;
             END IF;
@@ -255,7 +274,8 @@ BEGIN
             WHERE j.seq = r.seq
             RETURNING r.n - v_wanted, o.id, j.attempt, o.task, o.queue, o.args, o.tenant, o.priority, j.tries, o.retry,
                 o.timeout, o.metadata, o.enqueued_at, j.progress, NULL::bigint, NULL::boolean, NULL::integer[],
-                NULL::text[], NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, NULL::text[];
+                NULL::text[], NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, NULL::text[],
+                j.suspicion, NULL::bigint, j.use_keys IS NULL OR headgate._are_uses(j.use_keys, j.use_units);
             v_wanted := v_wanted - cardinality(v_round);
         END IF;
         v_offered := 0;

@@ -63,7 +63,7 @@ BEGIN
     touched := '{}';
     states := '{}';
     IF p_changes THEN
-        touched := headgate._declare(p_declared, p_now);
+        PERFORM headgate._declare(p_declared, p_now);
     END IF;
     IF p_notify IS NOT TRUE THEN
         PERFORM headgate._lock_keys(touched || headgate._keys_of(p_seqs || p_ousts));

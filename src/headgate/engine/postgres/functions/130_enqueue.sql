@@ -181,7 +181,7 @@ BEGIN
             p_notify) AS o;
         ended := true;
     ELSIF v_changes THEN
-        v_touched := headgate._declare(p_declared, v_now);
+        PERFORM headgate._declare(p_declared, v_now);
         v_fresh := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_seqs) AND j.state = 'ready'
             ORDER BY j.seq);
         PERFORM headgate._lock_keys(v_touched || headgate._keys_of(v_fresh));

@@ -43,7 +43,28 @@ BEGIN
          WHERE CASE WHEN jsonb_typeof(u) <> 'object' THEN true
                     ELSE coalesce(jsonb_typeof(u -> 'name') <> 'string' OR u ->> 'name' = '', true)
                          OR u - '{name,key,units,tenant}'::text[] <> '{}'
-                         OR NOT headgate._is_number(coalesce(u -> 'units', '1'), 1, 1000000000, true) END LIMIT 1));
+                         OR jsonb_typeof(u -> 'key') NOT IN ('string', 'number', 'null')
+                         OR jsonb_typeof(u -> 'tenant') NOT IN ('string', 'null')
+                         OR NOT headgate._is_number(coalesce(u -> 'units', '1'), 1, 1000000000, true) END LIMIT 1),
+        CASE WHEN strpos(p_task, '=') > 0 THEN format('task name "%s" contains "=", which separates a limit''s name '
+                                                      'from its key', p_task)
+             WHEN octet_length(p_task) > 251 THEN format('task name "%s…" has %s bytes; at most 251 are allowed',
+                                                         left(p_task, 40), octet_length(p_task)) END,
+        (SELECT CASE WHEN strpos(u ->> 'name', '=') > 0
+                         THEN format('limit name "%s" contains "=", which separates a limit''s name from its key',
+                                     u ->> 'name')
+                     WHEN octet_length(u ->> 'tenant') > 256
+                         THEN format('the tenant of limit "%s" has %s bytes; at most 256 are allowed', u ->> 'name',
+                                     octet_length(u ->> 'tenant'))
+                     ELSE format('limit key "%s…" has %s bytes; at most 256 are allowed', left(k.text, 40),
+                                 octet_length(k.text)) END
+         FROM jsonb_array_elements(nullif(p_options -> 'limits', 'null')) AS u
+         CROSS JOIN LATERAL (SELECT concat_ws('=', u ->> 'name', u ->> 'key') AS text) AS k
+         WHERE strpos(u ->> 'name', '=') > 0 OR octet_length(k.text) > 256 OR octet_length(u ->> 'tenant') > 256
+         LIMIT 1),
+        (SELECT format('the job would have %s limits; at most 16 are allowed', count(*)) FROM (
+             SELECT DISTINCT u ->> 'name', u ->> 'key', coalesce(u ->> 'tenant', p_options ->> 'tenant')
+             FROM jsonb_array_elements(nullif(p_options -> 'limits', 'null')) AS u) AS d HAVING count(*) > 16));
 END $$;
 
 CREATE OR REPLACE FUNCTION headgate._is_number(p_value jsonb, p_least numeric, p_most numeric, p_whole boolean)

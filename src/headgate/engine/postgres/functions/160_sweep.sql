@@ -1,85 +1,90 @@
 -- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers
--- ring, reservations and overrides run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
--- `look` says that there are keys to look at: what claims have not done meanwhile is left to a step of its own.
+-- ring, reservations run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
+-- Left to steps of their own: `look` says that there are keys to look at that no claim has looked at; `expiring` that
+-- overrides have run out; `changed` that a change of a limit was not followed to its end.
+-- `failed` are the jobs that fail because their worker was lost, with their tasks and errors.
+-- p_most    how many of each kind; lost workers are taken whole, until they have had as many attempts
 -- Locks: rules (1), lapsed workers (2), lost jobs in order, then due, fresh and old ones (3), keys (4), waiters (5).
--- Reads: live_scheduled, live_fresh, live_running, ended_expiry, timers_at, workers_lease, holders_expiry,
--- overrides_until.
-CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+-- Reads: live_scheduled, live_fresh, live_running, ended_expiry, timers_at, workers_lease, holders_expiry.
+CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text, p_most integer,
     OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean,
         OUT next_due bigint,
-    OUT again boolean, OUT wake boolean, OUT look boolean)
+    OUT again boolean, OUT wake boolean, OUT look boolean, OUT expiring boolean, OUT changed boolean, OUT failed text[],
+    OUT tasks text[], OUT errors text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
-    c_most    CONSTANT integer := 1000;
     -- newcomers are left to claims for a second: these would wait for the keys locked here
     c_fresh   CONSTANT bigint := 1000000;
     v_workers text[];
+    v_lapsed  integer;
     v_due     bigint[];
     v_fresh   bigint[];
     v_lost    bigint[];
     v_old     bigint[];
     v_timers  text[];
     v_kept    text[];
-    v_names   text[];
-    v_waited  text[] := '{}';
     v_touched text[] := '{}';
 BEGIN
+    PERFORM headgate._hold_rules();
     at := headgate._now(p_now);
-    v_names := ARRAY(SELECT DISTINCT o.name FROM headgate.overrides o WHERE o.until <= at);
-    IF cardinality(v_names) > 0 THEN
-        PERFORM headgate._change_rules();
-        v_waited := headgate._waited(v_names);
-    ELSE
-        PERFORM headgate._hold_rules();
-    END IF;
-    v_workers := ARRAY(SELECT w.id FROM headgate.workers w WHERE w.lease_until <= at ORDER BY w.id
-        FOR UPDATE SKIP LOCKED);
+    failed := '{}';
+    tasks := '{}';
+    errors := '{}';
+    v_workers := ARRAY(SELECT l.id FROM (
+        SELECT w.id, w.registered_at FROM headgate.workers w WHERE w.lease_until <= at ORDER BY w.lease_until LIMIT 100
+        FOR UPDATE SKIP LOCKED) AS l ORDER BY l.registered_at, l.id);
+    v_lapsed := cardinality(v_workers);
     v_lost := '{}';
-    IF cardinality(v_workers) > 0 THEN
+    IF v_lapsed > 0 THEN
+        -- Whole workers, since blame compares what one ran.
+        v_workers := ARRAY(
+            SELECT s.id FROM (
+                SELECT u.id, u.n, sum((SELECT count(*) FROM headgate.live j
+                                       WHERE j.state = 'running' AND j.worker = u.id)) OVER (ORDER BY u.n)
+                                  - (SELECT count(*) FROM headgate.live j
+                                     WHERE j.state = 'running' AND j.worker = u.id) AS before
+                FROM unnest(v_workers) WITH ORDINALITY AS u (id, n)
+            ) AS s WHERE s.before < p_most ORDER BY s.n);
         v_lost := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
-                        ORDER BY j.seq LIMIT c_most FOR UPDATE);
+                        ORDER BY j.seq FOR UPDATE);
     END IF;
     v_due := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'scheduled' AND j.due <= at
-                   ORDER BY j.due, j.seq LIMIT c_most FOR UPDATE SKIP LOCKED);
+                   ORDER BY j.due, j.seq LIMIT p_most FOR UPDATE SKIP LOCKED);
     v_fresh := '{}';
     IF EXISTS (SELECT 1 FROM headgate.live j WHERE j.fresh AND j.due <= at - c_fresh) THEN
         -- In the order of their index, as claims read it: what is behind us there costs the next reader nothing.
         v_fresh := ARRAY(SELECT f.seq FROM (
-            SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT c_most
+            SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
             FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
     END IF;
     -- Whoever holds a job's row in `jobs` decides about its row in `ended`, which must not be locked before: it would
     -- stay so where the other one is passed over. Who came back to life until we had them is old no more.
     v_old := ARRAY(SELECT e.seq FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq WHERE e.expires_at <= at
-        ORDER BY e.expires_at LIMIT c_most FOR UPDATE OF j SKIP LOCKED);
+        ORDER BY e.expires_at LIMIT p_most FOR UPDATE OF j SKIP LOCKED);
     IF cardinality(v_old) > 0 THEN
         v_old := ARRAY(SELECT e.seq FROM headgate.ended e WHERE e.seq = ANY (v_old) AND e.expires_at <= at);
     END IF;
-    v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT c_most);
-    v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT c_most);
+    v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT p_most);
+    v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT p_most);
     -- What has nothing to do is not even planned: a process's first sweep shares its time with the first jobs.
-    v_touched := v_timers || v_kept || v_waited;
+    v_touched := v_timers || v_kept;
     IF cardinality(v_fresh) + cardinality(v_due) + cardinality(v_lost) > 0 THEN
         v_touched := v_touched || headgate._keys_of(v_fresh || v_due || v_lost);
     END IF;
     IF cardinality(v_touched) > 0 THEN
         PERFORM headgate._lock_keys(v_touched);
+        at := headgate._now(p_now);
     END IF;
     v_touched := '{}';
     IF cardinality(v_fresh) + cardinality(v_due) > 0 THEN
         v_touched := headgate._arrive(v_fresh || v_due, at, v_touched);
     END IF;
-    IF cardinality(v_lost) > 0 THEN
-        v_touched := headgate._end_each(
-            v_lost, array_fill('l'::text, ARRAY[cardinality(v_lost)]),
-            array_fill('the worker''s lease lapsed while it ran this job'::text, ARRAY[cardinality(v_lost)]),
-            array_fill(NULL::bigint, ARRAY[cardinality(v_lost)]), at, p_keep, v_touched);
-    END IF;
-    IF cardinality(v_workers) > 0 THEN
-        DELETE FROM headgate.workers w WHERE w.id = ANY (v_workers)
-            AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'running' AND j.worker = w.id);
+    IF v_lapsed > 0 THEN
+        SELECT l.touched, l.failed, l.tasks, l.errors INTO v_touched, failed, tasks, errors
+        FROM headgate._lose_each(v_workers, at, p_keep, v_touched) AS l;
+        DELETE FROM headgate.workers w WHERE w.id = ANY (v_workers);
     END IF;
     v_touched := v_touched || v_timers;
     IF cardinality(v_kept) > 0 THEN
@@ -92,61 +97,79 @@ BEGIN
         )
         SELECT v_touched || coalesce(array_agg(g.key), '{}') INTO v_touched FROM gone g;
     END IF;
-    IF cardinality(v_names) > 0 THEN
-        DELETE FROM headgate.overrides o WHERE o.until <= at;
-        PERFORM headgate._adopt(v_names, at);
-        v_touched := v_touched || v_waited;
-    END IF;
     IF cardinality(v_old) > 0 THEN
         DELETE FROM headgate.attempts a WHERE a.job = ANY (v_old);
         DELETE FROM headgate.ended e WHERE e.seq = ANY (v_old);
         DELETE FROM headgate.jobs j WHERE j.seq = ANY (v_old);
     END IF;
     offered := headgate._offer(v_touched, at, p_ttl);
-    PERFORM headgate._forget(at);
 
     due := cardinality(v_due);
     lost := cardinality(v_lost);
     expired := cardinality(v_old);
-    more := c_most IN (due, lost, expired, cardinality(v_timers), cardinality(v_fresh));
+    more := headgate._forget(at) OR p_most IN (due, expired, cardinality(v_timers), cardinality(v_fresh))
+        OR lost >= p_most OR cardinality(v_workers) < v_lapsed;
     look := EXISTS (SELECT 1 FROM headgate.rechecks);
+    expiring := EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.until <= at);
+    changed := EXISTS (SELECT 1 FROM headgate.changes);
     next_due := headgate._next_due();
     -- Also for newcomers: a worker that looked for jobs meanwhile passed over those that were held here.
     wake := due + lost + offered + cardinality(v_fresh) > 0;
     again := NOT headgate.wake(wake, lost > 0, p_by);
 END $$;
 
--- What nobody needs any more: full meters, starts out of every window, rows of idle keys, listeners that are gone.
--- A key's row may go whenever it can be locked: it is a lock and nothing else. One sweeper at a time, a slice at a
--- time.
-CREATE OR REPLACE FUNCTION headgate._forget(p_now bigint) RETURNS void
+-- What is needed no more: full meters, starts out of their windows, rows of idle keys with what was computed for them,
+-- listeners that are gone. One sweeper at a time. Returns whether there was so much that the next slice should follow at
+-- once: what comes with ever new keys has to go as fast.
+-- Keys are looked at in the order of their idents, beginning where the last slice ended: those in use cost a look each
+-- time round, and idle ones never outnumber them for long.
+CREATE OR REPLACE FUNCTION headgate._forget(p_now bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 DECLARE
+    c_slice CONSTANT integer := 1000;
+    c_kept  CONSTANT bigint := 3600000000;  -- a number that was computed outlives an hour without use
     v_slice text[];
+    v_idle  text[];
+    v_gone  integer;
+    v_many  boolean := false;
 BEGIN
-    DELETE FROM headgate.meters m WHERE m.key IN (
-        SELECT f.key FROM headgate.meters f WHERE f.full_at <= p_now ORDER BY f.full_at LIMIT 1000
-            FOR UPDATE SKIP LOCKED);
     IF NOT pg_try_advisory_xact_lock(1212629333, {lock}) THEN
-        RETURN;
+        RETURN false;
     END IF;
+    DELETE FROM headgate.meters m WHERE m.key IN (
+        SELECT f.key FROM headgate.meters f WHERE f.full_at <= p_now ORDER BY f.full_at LIMIT c_slice
+            FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
+    v_many := v_gone = c_slice;
     DELETE FROM headgate.starts s WHERE s.ctid = ANY (ARRAY(
-        SELECT o.ctid FROM (SELECT f.ctid, f.key, f.at FROM headgate.starts f ORDER BY f.at LIMIT 1000
-            FOR UPDATE SKIP LOCKED) AS o
-        CROSS JOIN LATERAL headgate._rules(ARRAY[o.key]) AS r WHERE o.at <= p_now - r.period)) AND s.at <= p_now;
+        SELECT f.ctid FROM headgate.starts f WHERE f.until <= p_now ORDER BY f.until LIMIT c_slice
+            FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
+    v_many := v_many OR v_gone = c_slice;
     DELETE FROM headgate.listeners l WHERE l.id IN (
         SELECT f.id FROM headgate.listeners f WHERE f.until <= headgate._now(NULL) FOR UPDATE SKIP LOCKED);
     v_slice := ARRAY(SELECT k.key FROM headgate.keys k
                      WHERE k.key > coalesce((SELECT m.value FROM headgate.meta m WHERE m.name = 'idle keys'), '')
-                     ORDER BY k.key LIMIT 200);
-    DELETE FROM headgate.keys k WHERE k.key IN (
-        SELECT f.key FROM headgate.keys f WHERE f.key = ANY (v_slice)
-        AND NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.key = f.key)
-        AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = f.key)
+                     ORDER BY k.key LIMIT c_slice);
+    v_idle := ARRAY(SELECT k.key FROM headgate.keys k WHERE k.key = ANY (v_slice)
+        AND NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.key = k.key)
+        AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key)
+        AND NOT EXISTS (SELECT 1 FROM headgate.computed c WHERE c.key = k.key AND c.at > p_now - c_kept)
         FOR UPDATE SKIP LOCKED);
-    INSERT INTO headgate.meta AS m (name, value) VALUES ('idle keys', coalesce(v_slice[200], ''))
+    IF cardinality(v_idle) > 0 THEN
+        -- Looked at once more, now that they are held: until then a job may have been parked there.
+        v_idle := ARRAY(SELECT k.key FROM unnest(v_idle) AS k (key)
+            WHERE NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.key = k.key)
+            AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key)
+            AND NOT EXISTS (SELECT 1 FROM headgate.computed c WHERE c.key = k.key AND c.at > p_now - c_kept));
+        DELETE FROM headgate.computed c WHERE c.key = ANY (v_idle);
+        DELETE FROM headgate.keys k WHERE k.key = ANY (v_idle);
+        v_many := v_many OR cardinality(v_idle) > c_slice / 2;
+    END IF;
+    INSERT INTO headgate.meta AS m (name, value) VALUES ('idle keys', coalesce(v_slice[c_slice], ''))
     ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE m.value <> excluded.value;
+    RETURN v_many;
 END $$;
 
 -- Keys that somebody has to look at and no claim has looked at yet: their waiters are offered what there is room for.
@@ -159,7 +182,7 @@ DECLARE
     v_checks text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    v_checks := headgate._checks(1000);
+    v_checks := headgate._checks(1000, NULL);
     PERFORM headgate._lock_keys(v_checks);
     offered := headgate._offer(v_checks, headgate._now(p_now), p_ttl);
     more := EXISTS (SELECT 1 FROM headgate.rechecks);
@@ -180,7 +203,7 @@ BEGIN
     PERFORM headgate._hold_rules();
     -- Those in line step back, to arrive in the order in which they came. Whom somebody holds stays where he is, and is
     -- offered what there is.
-    v_checks := headgate._checks(100000);
+    v_checks := headgate._checks(100000, NULL);
     UPDATE headgate.live j
     SET state = 'ready', waiting_on = NULL, units = 0, refusals = NULL, unseen = false, fresh = true
     WHERE j.seq = ANY (ARRAY(

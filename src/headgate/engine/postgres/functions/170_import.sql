@@ -123,7 +123,7 @@ BEGIN
     states := '{}';
     ended := false;
     IF p_declared IS NOT NULL THEN
-        touched := touched || headgate._declare(p_declared, v_now);
+        PERFORM headgate._declare(p_declared, v_now);
     END IF;
     v_seqs := ARRAY(SELECT (t ->> 'seq')::bigint FROM json_array_elements(p_taken) AS t);
     PERFORM headgate._lock_keys(touched || headgate._keys_of(v_seqs) || headgate._needs_of(v_seqs));
@@ -131,7 +131,7 @@ BEGIN
         seq bigint, refused boolean, made boolean, state text, due bigint, tries integer, retry text, attempts json)
     LOOP
         SELECT o.retention, coalesce(l.state, e.state) AS state, coalesce(l.due, e.due) AS due,
-               coalesce(l.progress, e.progress) AS progress
+               coalesce(l.progress, e.progress) AS progress, l.suspicion, l.lost, l.lost_after
         INTO j FROM headgate.jobs o LEFT JOIN headgate.live l ON l.seq = o.seq LEFT JOIN headgate.ended e
             ON e.seq = o.seq
         WHERE o.seq = r.seq;
@@ -158,6 +158,8 @@ BEGIN
             IF r.state = 'scheduled' THEN
                 PERFORM headgate._schedule(r.seq, r.due, json_array_length(r.attempts), r.tries, last ->> 5,
                                            j.progress);
+                UPDATE headgate.live x SET suspicion = j.suspicion, lost = j.lost, lost_after = j.lost_after
+                WHERE x.seq = r.seq AND j.suspicion + j.lost > 0;
                 IF r.due <= v_now THEN
                     touched := headgate._arrive(ARRAY[r.seq], v_now, touched);
                 END IF;

@@ -8,15 +8,17 @@ SELECT l.seq, j.id, l.task, l.queue, l.tenant, l.priority, l.due, CASE WHEN l.un
            AS state, j.enqueued_at, j.args, l.use_keys, l.use_units, j.retry, j.timeout, l.unique_key, j.metadata,
        j.retention, CASE WHEN NOT l.unmet THEN l.waiting_on END AS waiting_on, l.units, l.attempt, l.tries, l.worker,
        l.started_at, NULL::bigint AS ended_at, NULL::text AS outcome, l.cancel_requested, l.error, NULL::text AS result,
-       l.progress, true AS live, l.offered_by, CASE WHEN NOT l.unmet THEN l.refusals END AS refusals, l.set_aside
-FROM (SELECT u.*, u.unseen AND u.state = 'waiting' AND u.waiting_on IN (SELECT c.key FROM headgate.rechecks c) AS unmet
+       l.progress, true AS live, l.offered_by, CASE WHEN NOT l.unmet THEN l.refusals END AS refusals, l.set_aside,
+       l.suspicion, l.lost
+FROM (SELECT u.*, u.unseen AND u.state = 'waiting'
+                  AND EXISTS (SELECT 1 FROM headgate.rechecks c WHERE c.key = u.waiting_on) AS unmet
       FROM headgate.live u) AS l
 LEFT JOIN headgate.jobs j ON j.seq = l.seq
 UNION ALL
 SELECT e.seq, j.id, j.task, j.queue, j.tenant, j.priority, e.due, e.state, j.enqueued_at, j.args, j.use_keys,
        j.use_units, j.retry, j.timeout, j.unique_key, j.metadata, j.retention, NULL, 0, e.attempt,
        e.tries, e.worker, e.started_at, e.ended_at, e.outcome, e.cancel_requested, e.error,
-       e.result, e.progress, false, NULL, NULL, false
+       e.result, e.progress, false, NULL, NULL, false, 0, 0
 FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq;
 
 CREATE OR REPLACE VIEW headgate.jobs_view AS

@@ -1,7 +1,7 @@
 -- Everything that admission depends on, at one instant.
 SELECT (SELECT coalesce(json_agg(json_build_array(id, state, queue, task, priority, seq, due, use_keys, use_units,
                                                   waiting_on, offered_by, refusals, worker, attempt, tries,
-                                                  set_aside) ORDER BY seq), '[]')
+                                                  set_aside, suspicion, lost) ORDER BY seq), '[]')
         FROM headgate._jobs WHERE live),
        (SELECT coalesce(json_agg(json_build_array(h.key, j.id, h.reserved)), '[]')
         FROM headgate.holders h LEFT JOIN headgate.jobs j ON j.seq = h.job),
@@ -9,4 +9,7 @@ SELECT (SELECT coalesce(json_agg(json_build_array(id, state, queue, task, priori
        (SELECT coalesce(json_agg(id), '[]') FROM headgate.workers),
        (SELECT coalesce(json_agg(json_build_array(key, full_at)), '[]') FROM headgate.meters),
        (SELECT coalesce(json_agg(json_build_array(key, at, units) ORDER BY at), '[]') FROM headgate.starts),
-       (SELECT coalesce(json_agg(DISTINCT key), '[]') FROM headgate.rechecks);
+       (SELECT coalesce(json_agg(DISTINCT u.key), '[]') FROM (
+            SELECT r.key FROM headgate.rechecks r
+            UNION ALL SELECT w.waiting_on FROM headgate.live w JOIN headgate.changes c
+                ON c.name = headgate._name(w.waiting_on) AND w.waiting_on > c.after WHERE w.state = 'waiting') AS u);

@@ -12,15 +12,16 @@ from importlib import resources
 from typing import NamedTuple
 
 PARTS = (
-    "store", "writing", "lines", "records", "jobs", "rates", "rulebook", "ledger", "holding", "admission",
-    "lifecycle", "newcomers", "moves", "looking", "step",
+    "store", "writing", "lines", "records", "salvage", "jobs", "rates", "rulebook", "ledger", "holding", "admission",
+    "lifecycle", "blame", "newcomers", "moves", "looking", "step",
 )  # fmt: skip
 LONE = ("open",)
 READING = (
-    "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "snapshot", "states", "ticks", "workers",
+    "book", "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "orphans", "snapshot",
+    "snapshot_keys", "snapshot_rest", "states", "ticks", "workers",
 )  # fmt: skip
 """Verbs that write nothing: a server without memory still answers them."""
-FREEING = ("cancel", "delete", "heartbeat", "retire", "sweep")
+FREEING = ("cancel", "delete", "heartbeat", "report_lost", "resume_worker", "retire", "sweep")
 """Verbs that need no memory to speak of, or give some back: a server without memory does them."""
 
 
@@ -34,7 +35,8 @@ class Script:
     @cached_property
     def text(self) -> bytes:
         """Made where a server has no functions: joining and hashing all parts takes a while."""
-        return "\n".join([_parts(), _read(self._verb), "return Step.run(verb, KEYS, ARGV)"]).encode()
+        run = f"return Step.run(verb, KEYS, ARGV, {_reads(self._verb)})"
+        return "\n".join([_parts(), _read(self._verb), run]).encode()
 
     @cached_property
     def sha(self) -> bytes:
@@ -63,13 +65,17 @@ def library() -> Library:
     )
     bodies = [(verb, _read(verb)) for verb in verbs if verb not in (*PARTS, *LONE)]
     digest = _sha((_parts() + "".join(body + _flags(verb) for verb, body in bodies)).encode())[:12]
-    functions = [_function(f"headgate_{digest}_{verb}", body, _flags(verb)) for verb, body in bodies]
+    functions = [_function(verb, f"headgate_{digest}_{verb}", body) for verb, body in bodies]
     return Library("\n".join([f"#!lua name=headgate_{digest}", _parts(), *functions]).encode(), digest)
 
 
-def _function(name: str, body: str, flags: str) -> str:
-    run = "function(keys, given) return Step.run(verb, keys, given) end"
+def _function(verb: str, name: str, body: str) -> str:
+    run, flags = f"function(keys, given) return Step.run(verb, keys, given, {_reads(verb)}) end", _flags(verb)
     return f"do\n{body}\nredis.register_function{{function_name='{name}', callback={run}, flags={{{flags}}}}}\nend"
+
+
+def _reads(verb: str) -> str:
+    return "true" if verb in READING else "false"
 
 
 def _flags(verb: str) -> str:

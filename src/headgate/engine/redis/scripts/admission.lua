@@ -166,36 +166,47 @@ function Admission.room(ident, queue)
 end
 
 function Admission.offer_queue(ident, queue, straight)
-  local room, count = Admission.room(ident, queue), 0
+  local room, count, struck = Admission.room(ident, queue), 0, false
   if room < 1 then return 0 end
   local members = Lines.first(Lines.waiting(ident, queue), math.min(room, Admission.OFFER_MOST))
   for place = 1, #members do
     local job = Ledger.waiter(members[place])
-    if job.units > room then break end
-    room = room - job.units
-    if straight then
-      Ledger.take(ident, job, false)
-      Ledger.start(job)
+    if not job then
+      Store.strike_waiter(ident, queue, members[place])
+      struck = true
     else
-      Ledger.make_ready(job, ident, job.units)
+      if job.units > room then break end
+      room = room - job.units
+      if straight then
+        Ledger.take(ident, job, false)
+        Ledger.start(job)
+      else
+        Ledger.make_ready(job, ident, job.units)
+      end
+      count = count + 1
     end
-    count = count + 1
   end
-  return count
+  return struck and count + Admission.offer_queue(ident, queue, straight) or count
 end
 
 -- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where nobody else is ready,
 -- and each waiter needs one slot of the key it waits on and nothing else, they cannot get in each other's way:
--- offering and claiming them comes to the same as starting them. `claim` is {want, known tasks, served queues or
--- false}.
-function Admission.is_straight(claim, ids)
+-- offering and claiming them comes to the same as starting them. Unless several queues wait on one key: their first
+-- waiters compete for its room, and the claim decides in which order. `claim` is {want, known tasks, served queues or
+-- false}; a worker that names its queues claims them one after the other, so that the short cut takes a single queue.
+function Admission.is_straight(claim, ids, waiting)
   if not claim or #ids > claim.want then return false end
+  for i = 1, #waiting do
+    if #waiting[i] > 1 then return false end
+  end
   for _, line in pairs(Lines.readies) do
     if line.more > 0 then return false end
   end
   for i = 1, #ids do
     local job = Store.jobs[ids[i]]
+    if not job or job.state ~= 'waiting' then return false end
     local need, uses = job.need, Ledger.uses(job)
+    if job.suspicion > 0 or (claim.served and need.queue ~= Store.jobs[ids[1]].need.queue) then return false end
     if #uses ~= 1 or job.units ~= 1 or job.holds or not claim.known[need.task] then return false end
     if claim.served and not claim.served[need.queue] then return false end
     local rule = Book.rule(uses[1][1])
@@ -208,18 +219,19 @@ function Admission.head_at(ident, queue, rule)
   local member = rule.rate and Lines.first(Lines.waiting(ident, queue), 1)[1]
   if not member then return nil end
   if not rule.limit then return now end
-  local meter = Ledger.meter(ident)
-  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + Ledger.waiter(member).units)
+  local meter, job = Ledger.meter(ident), Ledger.waiter(member)
+  if not job then return now end
+  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + job.units)
 end
 
 -- One timer per rate key: when the first of its queues' heads will find its tokens.
-function Admission.arm(ident, queues)
+function Admission.timer_of(ident, queues)
   local rule, first = Book.rule(ident), nil
   for _, queue in ipairs(queues) do
     local at = Admission.head_at(ident, queue, rule)
     if at and (not first or at < first) then first = at end
   end
-  Ledger.arm(ident, first)
+  return first
 end
 
 function Admission.offer(claim)
@@ -227,11 +239,11 @@ function Admission.offer(claim)
   if #touches == 0 then return 0 end
   Admission.touched, Admission.touches = {}, {}
   local waiting, ids = Ledger.expect(touches)
-  local straight = Admission.is_straight(claim, ids)
+  local straight = Admission.is_straight(claim, ids, waiting)
   for i, ident in ipairs(touches) do
     local queues = waiting[i]
     for _, queue in ipairs(queues) do count = count + Admission.offer_queue(ident, queue, straight) end
-    if Admission.is_rate(ident) then Admission.arm(ident, queues) end
+    if Admission.is_rate(ident) then Ledger.arm(ident, Admission.timer_of(ident, queues)) end
   end
   return count
 end

@@ -1,5 +1,5 @@
 -- compute: store the number computed for a key of a floating limit.   input {ident, number}
--- Cost: the keys of its name that are waited for, and what is offered.
+-- Cost: constant, and what is offered.
 local function verb(given)
   Moves.compute(given[1], given[2])
   return true

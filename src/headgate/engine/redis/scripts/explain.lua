@@ -1,5 +1,5 @@
 -- explain: the facts about one job.
--- input {id}   answers false, or {book, held, waiting, holders, offered, place, earliest, paused, workers, now}, and
+-- input {id}   answers false, or {{limits, overrides, computed}, held, waiting, holders, offered, place, earliest, paused, workers, now}, and
 -- the job's fields, raw. Cost: the holders of the key it waits on, the rule book, the workers.
 local MOST_HOLDERS = 10
 
@@ -37,15 +37,21 @@ local function workers()
   return found
 end
 
+-- What Python needs of the rule book for one key.
+local function book(ident)
+  local computed = ident and call('HGET', base .. 'computed', ident)
+  return {Looking.values('limits'), Looking.values('overrides'), computed and {{ident, parse(computed)}} or {}}
+end
+
 local function verb(given, raw)
   local job = Store.job(given[1])
   if not job then return false end
   raw[1] = Looking.fields(job.id)
   local ident = job.waiting_on
   local paused = call('SISMEMBER', base .. 'paused', job.need.queue) == 1
-  if not ident then return {Looking.book(), 0, 0, {}, 0, false, false, paused, workers(), now} end
+  if not ident then return {book(false), 0, 0, {}, 0, false, false, paused, workers(), now} end
   local place = call('ZRANK', Store.line(job).key, Store.rank(job)) + 1
-  return {Looking.book(), Ledger.held(ident), Looking.waiting(ident), holders(ident),
+  return {book(ident), Ledger.held(ident), Looking.waiting(ident), holders(ident),
     Ledger.offered(ident, job.need.queue), place,
     earliest(ident, job.units), paused, workers(), now}
 end

@@ -4,10 +4,17 @@
 -- Cost: at most 1000 jobs are looked at.
 local LOOKS = 1000
 
+-- A key's text, of any tenant, or the name of a limit.
+local function waits_on(job, text)
+  if not job.waiting_on then return false end
+  local key = Book.key(job.waiting_on)
+  return text == key.name or (key.value and text == key.name .. '=' .. key.value)
+end
+
 local function matches(job, f)
   local need = job.need
   return (not f[1] or f[1][job.state]) and (not f[2] or f[2] == need.queue) and (not f[3] or f[3] == need.task)
-    and (f[4] == false or f[4] == need.tenant) and (not f[5] or f[5] == job.waiting_on)
+    and (f[4] == false or f[4] == need.tenant) and (not f[5] or waits_on(job, f[5]))
     and (not f[6] or f[6] == need.unique)
 end
 

@@ -43,7 +43,9 @@ function Store.ranked(members)
   if not loaded then Store.load(ids) end
   for i = 1, #ids do
     local job = Store.jobs[ids[i]]
-    job.rank, jobs[i] = members[i], job
+    if job and job.state == 'ready' then
+      job.rank, jobs[#jobs + 1] = members[i], job
+    end
   end
   return jobs
 end
@@ -61,6 +63,12 @@ function Store.rank(job)
     job.rank = rank
   end
   return rank
+end
+
+-- What stands for a job in its line: its rank, in lines of suspects behind a mark.
+function Store.member(job)
+  if job.suspicion > 0 and job.state == 'ready' then return Blame.mark(job) .. Store.rank(job) end
+  return Store.rank(job)
 end
 
 -- The arrival as text; it stands in the rank.
@@ -89,6 +97,7 @@ end
 function Store.line(job)
   local need = job.need
   if job.state == 'waiting' then return Lines.waiting(job.waiting_on, need.queue) end
+  if job.suspicion > 0 then return Lines.suspects(need.queue, job.aside and need.task) end
   return job.aside and Lines.aside(need.queue, need.task) or Lines.ready(need.queue)
 end
 
@@ -103,7 +112,7 @@ end
 function Store.leave(job)
   local state = job.state
   if job.offered_by then Ledger.promise(job, -1) end
-  if state == 'ready' or state == 'waiting' then Lines.remove(Store.line(job), Store.rank(job)) end
+  if state == 'ready' or state == 'waiting' then Lines.remove(Store.line(job), Store.member(job)) end
   if job.need.unique and not Store.ENDED[state] then
     local rival = Store.rival(job.need.tenant, job.need.unique)
     if rival and rival.id == job.id then Store.set_rival(job, false) end
@@ -113,7 +122,7 @@ end
 function Store.enter(job)
   local state = job.state
   if job.offered_by then Ledger.promise(job, 1) end
-  if state == 'ready' or state == 'waiting' then Lines.add(Store.line(job), Store.rank(job)) end
+  if state == 'ready' or state == 'waiting' then Lines.add(Store.line(job), Store.member(job)) end
   if job.need.unique and not Store.ENDED[state] and not Store.rival(job.need.tenant, job.need.unique) then
     Store.set_rival(job, job.id)
   end
@@ -139,6 +148,7 @@ function Store.newborn(job, state, enqueued_at, due)
   job.past, job.units, job.refusals, job.started_at, job.ended_at = 0, 0, false, false, false
   job.expires_at, job.outcome, job.worker, job.offered_by, job.waiting_on = false, false, false, false, false
   job.holds, job.error, job.progress, job.result, job.cancel, job.aside = false, false, false, false, false, false
+  job.suspicion, job.lost, job.lost_after = 0, 0, 0
 end
 
 -- A new job, scheduled, due or not.

@@ -140,9 +140,10 @@ function Ledger.queues_waiting(ident)
   return found
 end
 
--- The job of a line's member, which is its rank.
+-- The job of a line's member, which is its rank; nil if it does not wait.
 function Ledger.waiter(member)
   local job = Store.job(sub(member, 31))
+  if not job or job.state ~= 'waiting' then return nil end
   job.rank = member
   return job
 end

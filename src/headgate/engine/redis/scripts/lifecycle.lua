@@ -3,16 +3,13 @@
 -- A verdict is: state (false: the job comes back), outcome (how the attempt is remembered), error, result, due, counts
 -- (whether the attempt is held against the retry policy).
 
-Lifecycle.LOST = "the worker's lease lapsed while it ran this job"
+Lifecycle.LOST = 'the worker was lost while it ran this job'
+Lifecycle.POISON = 'lost %d times with its worker, the last time as the only suspect: it probably kills its process'
+Lifecycle.AT_MOST_ONCE = 'lost with its worker, and its policy allows no loss'
+Lifecycle.LATEST = 8e15 -- exact.py: what is put off for longer comes then
+Lifecycle.LOSSES = 5 -- of policies that were stored before they had such a number
 
 Lifecycle.KEEP = {succeeded = 'keep_succeeded', failed = 'keep_failed', cancelled = 'keep_cancelled'}
-
--- Microseconds until the next attempt, without jitter: retry is {attempts, delay, backoff, max_delay, jitter}, kept as
--- JSON since hardly any step reads it.
-function Lifecycle.wait(retry, tries)
-  if retry[2] == 0 then return 0 end
-  return math.floor(math.min(retry[4], retry[2] * retry[3] ^ math.min(tries - 1, 64)))
-end
 
 -- A cancel that was asked for wins over everything but success.
 function Lifecycle.settle(job, kind, value, retry_in)
@@ -22,18 +19,26 @@ function Lifecycle.settle(job, kind, value, retry_in)
   if kind == 'failed' then
     if cancelled then return 'cancelled', 'failed', value end
     if not retry_in then return 'failed', 'failed', value end
-    return false, 'failed', value, false, now + retry_in, true
+    return false, 'failed', value, false, math.min(now + retry_in, Lifecycle.LATEST), true
   end
   if cancelled then return 'cancelled', kind end
-  if kind == 'snoozed' then return false, 'snoozed', false, false, now + value, false end
+  if kind == 'snoozed' then return false, 'snoozed', false, false, math.min(now + value, Lifecycle.LATEST), false end
   return false, 'released', false, false, math.min(job.due, now), false
 end
 
-function Lifecycle.lose(job)
+-- The worker is gone. The attempt does not count; the job takes its old place again, unless it is to blame (`fails`).
+function Lifecycle.lose(job, fails)
   if job.cancel then return 'cancelled', 'lost', Lifecycle.LOST end
-  local retry = cjson.decode(job.need.retry)
-  if job.tries >= retry[1] then return 'failed', 'lost', Lifecycle.LOST end
-  return false, 'lost', Lifecycle.LOST, false, now + Lifecycle.wait(retry, job.tries), true
+  if fails then
+    local losses = Lifecycle.losses(job)
+    return 'failed', 'lost', losses > 0 and format(Lifecycle.POISON, job.lost) or Lifecycle.AT_MOST_ONCE
+  end
+  return false, 'lost', Lifecycle.LOST, false, math.min(job.due, now), false
+end
+
+-- How often the job may be lost: the sixth of its policy, which is kept as JSON since hardly any step reads it.
+function Lifecycle.losses(job)
+  return cjson.decode(job.need.retry)[6] or Lifecycle.LOSSES
 end
 
 function Lifecycle.expires_at(job, state)

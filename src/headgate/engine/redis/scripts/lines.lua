@@ -47,6 +47,17 @@ function Lines.aside(queue, task)
   return line
 end
 
+-- Ready suspects of a queue, or those of a task in it that were set aside: apart from the other ready jobs.
+function Lines.suspects(queue, task)
+  local name = task and 'a' .. Text.join(queue, task) or 'r' .. queue
+  local line = Lines.suspected[name]
+  if not line then
+    line = Lines.make('suspect', 'suspect:' .. name, queue, task)
+    line.name, Lines.suspected[name] = name, line
+  end
+  return line
+end
+
 function Lines.waiting(ident, queue)
   local lines = Ledger.at(ident).lines
   local line = lines[queue]
@@ -157,9 +168,13 @@ function Lines.write()
   end
 end
 
--- Which lines there are: (queue, task) set aside, queues that wait on a key. Those of ready jobs follow from the
--- counts.
+-- Which lines there are: (queue, task) set aside, suspects, queues that wait on a key. Those of ready jobs follow from
+-- the counts.
 function Lines.index(line, exists)
+  if line.kind == 'suspect' then
+    call(exists and 'SADD' or 'SREM', base .. 'suspects', line.name)
+    return
+  end
   if line.kind == 'aside' then
     call(exists and 'SADD' or 'SREM', base .. 'asides', Text.join(line.queue, line.other))
     return

@@ -20,25 +20,40 @@ function Looking.values(name)
   return found
 end
 
--- The rule book as Python keeps it: {limits, overrides, {{ident, {number, at}} …}}.
-function Looking.book()
-  local computed, all = {}, call('HGETALL', base .. 'computed')
-  for i = 1, #all, 2 do computed[#computed + 1] = {all[i], parse(all[i + 1])} end
-  return {Looking.values('limits'), Looking.values('overrides'), computed}
+-- The ident in a member of an index by name.
+function Looking.ident(member)
+  return sub(member, string.find(member, '=', 1, true) + 1)
 end
 
--- Idents of an index by name; `name` false means all.
-function Looking.idents(index, name)
-  if name then return Book.of_name(index, name) end
-  local found = {}
-  for i, member in ipairs(call('ZRANGE', base .. index, 0, -1)) do
-    found[i] = string.sub(member, string.find(member, '=', 1, true) + 1)
+-- The next members of several indexes by name, in their order, each once: of one name, behind `after`. Answers also
+-- whether there are more of them.
+function Looking.slice(indexes, name, after, most)
+  local seen, members, beyond = {}, {}, false
+  local from, till = '-', '+'
+  if name then from, till = '[' .. name .. '=', '(' .. name .. '>' end
+  if after then from = '(' .. after end
+  for _, index in ipairs(indexes) do
+    for _, member in ipairs(call('ZRANGEBYLEX', base .. index, from, till, 'LIMIT', '0', Text.whole(most + 1))) do
+      if not seen[member] then seen[member], members[#members + 1] = true, member end
+    end
   end
-  return found
+  table.sort(members)
+  for extra = #members, most + 1, -1 do members[extra], beyond = nil, true end
+  return members, beyond
 end
 
-function Looking.counted(index, name, number)
-  local found = {}
-  for i, ident in ipairs(Looking.idents(index, name)) do found[i] = {ident, number(ident)} end
-  return found
+-- A key as snapshots show it: {ident, holders, what it has left (false: no limit), the most tokens it can ever have}.
+function Looking.key(ident)
+  local all, who, rule = call('HGETALL', base .. 'held:' .. ident), {}, Book.rule(ident)
+  for i = 1, #all, 2 do who[#who + 1] = {all[i], sub(all[i + 1], -1) == 'r'} end
+  local left = Admission.free(ident)
+  local waited = rule.rate and rule.limit and #Ledger.stored_queues(ident) > 0
+  return {ident, who, left < Admission.UNLIMITED and left, waited and rule.most or false}
+end
+
+function Looking.timers(from, most)
+  local timers = {}
+  local armed = call('ZRANGE', base .. 'timers', Text.whole(from), Text.whole(from + most - 1), 'WITHSCORES')
+  for i = 1, #armed, 2 do timers[#timers + 1] = {armed[i], tonumber(armed[i + 1])} end
+  return timers
 end

@@ -33,13 +33,19 @@ function Moves.finish(job, state, outcome, error, result)
   Store.ended = true
 end
 
+-- An attempt that came to an end of its own clears its job of suspicion.
 function Moves.come_back(job, outcome, error, due, counts)
+  if outcome ~= 'lost' and outcome ~= 'released' then Moves.clear(job) end
   Store.remember(job, {job.attempt, outcome, job.started_at, now, job.worker or '', error or false})
   Store.change(job, {
     state = 'scheduled', due = due, worker = false, started_at = false, error = error or false,
     tries = job.tries - (counts and 0 or 1), refusals = false,
   })
   Moves.come(job)
+end
+
+function Moves.clear(job)
+  job.suspicion, job.lost, job.lost_after = 0, 0, 0
 end
 
 function Moves.close(job, state, outcome, error, result, due, counts)
@@ -53,7 +59,54 @@ end
 
 function Moves.settle(job, kind, value, retry_in) Moves.close(job, Lifecycle.settle(job, kind, value, retry_in)) end
 function Moves.release(job) Moves.settle(job, 'released') end
-function Moves.lose(job) Moves.close(job, Lifecycle.lose(job)) end
+
+-- The jobs of these ids that run, on this worker.
+function Moves.running(ids, worker)
+  local jobs = {}
+  Store.load(ids)
+  for _, id in ipairs(ids) do
+    local job = Store.job(id)
+    if job and job.state == 'running' and job.worker == worker then jobs[#jobs + 1] = job end
+  end
+  return jobs
+end
+
+function Moves.running_of(worker)
+  return Moves.running(call('ZRANGE', base .. 'run:' .. worker, '0', '-1'), worker)
+end
+
+-- Attempts of one lost worker end, all of them together, since blame compares them. Answers {id, task, error} of those
+-- that fail by it.
+function Moves.lose(jobs, seen, lease)
+  local died = math.min(now, seen + math.floor(lease / 2)) -- it renews its lease three times in it
+  local fails, failed = Blame.judge(jobs, seen, died), {}
+  for _, job in ipairs(jobs) do
+    Moves.close(job, Lifecycle.lose(job, fails[job]))
+    if job.state == 'failed' then failed[#failed + 1] = {job.id, job.need.task, job.error} end
+  end
+  return failed
+end
+
+-- A worker is gone: so are its registration and its attempts. It was last seen when it renewed its lease.
+function Moves.lose_worker(worker)
+  local lease, text = call('ZSCORE', base .. 'leases', worker), call('HGET', base .. 'workers', worker)
+  local jobs, length = Moves.running_of(worker), lease and text and parse(text)[3]
+  local failed = Moves.lose(jobs, length and tonumber(lease) - length or 0, length or 0)
+  Moves.forget_worker(worker)
+  return #jobs, failed
+end
+
+-- Whether no lease stands for a running job.
+function Moves.is_orphan(job)
+  return call('HEXISTS', base .. 'workers', job.worker) == 0
+    or not call('ZSCORE', base .. 'run:' .. job.worker, job.id)
+end
+
+function Moves.forget_worker(worker)
+  Write.field('workers', worker, false)
+  Write.field('numbers', worker, false)
+  Write.score('leases', worker, false)
+end
 
 -- ── somebody steers ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -76,6 +129,7 @@ function Moves.restart(job)
     Store.remember(job,
       {job.attempt, job.outcome, job.started_at, job.ended_at, job.worker or '', job.error or false})
   end
+  Moves.clear(job)
   Store.change(job, {
     state = 'scheduled', due = now, tries = 0, worker = false, started_at = false, ended_at = false, outcome = false,
     error = false, result = false, expires_at = false, cancel = false, refusals = false,
@@ -132,10 +186,12 @@ function Moves.rules_changed(name)
   end
 end
 
--- Write what differs; a limit is {name, kind, max, period, burst, algorithm}.
+-- Write what differs; a limit is {name, kind, max, period, burst, algorithm}. A name does not change its kind: jobs that
+-- use the old one would no longer be limited.
 function Moves.declare(limits)
   for _, l in ipairs(limits) do
-    local value = pack(l)
+    local value, known = pack(l), Book.limit(l[1])
+    if known and known.kind ~= l[2] then Store.refuse('kind', l[1], known.kind, l[2]) end
     if call('HGET', base .. 'limits', l[1]) ~= value then
       Book.change('limit', value)
       Write.field('limits', l[1], value)
@@ -159,8 +215,11 @@ end
 function Moves.compute(ident, number)
   Book.change('computed', ident, number)
   Write.field('computed', ident, pack({number, now}))
+  Write.score('computes', Book.by_name(ident), 0)
+  Write.score('refreshed', ident, now)
   Book.computed[ident] = number
-  Moves.rules_changed(Book.key(ident).name)
+  Book.changed()
+  Admission.touch(ident)
 end
 
 -- ── a job is taken over ───────────────────────────────────────────────────────────────────────────────────────────

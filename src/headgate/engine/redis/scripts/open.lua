@@ -1,13 +1,14 @@
 -- open: find or found the store of a partition. Stands alone.
 -- KEYS[1] meta   ARGV[1] version   ARGV[2] a new epoch   ARGV[3] how many partitions   ARGV[4…] names of other keys
--- Answers {version, epoch, partitions, created}; {'foreign', key} for keys that are not ours; {'denied', why} for a
+-- Data of version 1 is brought up to version 2 here: it lacks nothing but the indexes of computed numbers.
+-- Answers {version before (0: founded now), epoch, partitions}; {'foreign', key} for keys that are not ours; {'denied', why} for a
 -- user who may not do all that scripts do. Cost: constant.
 local meta = KEYS[1]
 local base = string.sub(meta, 1, -5)
 local kind = redis.call('TYPE', meta).ok
 if kind ~= 'hash' and kind ~= 'none' then return {'foreign', meta} end
 local found = redis.call('HMGET', meta, 'version', 'epoch', 'partitions')
-if found[1] and found[1] ~= ARGV[1] then return {found[1], found[2], found[3], '0'} end
+if found[1] and tonumber(found[1]) > tonumber(ARGV[1]) then return {found[1], found[2], found[3]} end
 if not found[1] then
   if kind == 'hash' then return {'foreign', meta} end
   for i = 4, #ARGV do
@@ -47,5 +48,17 @@ if no then
   if not found[1] then redis.call('DEL', meta) end
   return no
 end
-if found[1] then return {found[1], found[2], found[3], '0'} end
-return {ARGV[1], ARGV[2], ARGV[3], '1'}
+if found[1] == '1' then
+  local now = redis.call('TIME')[1] .. '000000'
+  for _, ident in ipairs(redis.call('HKEYS', base .. 'computed')) do
+    -- The name stands behind the kind and the tenant, whose length counts characters.
+    local _, first, length = string.find(ident, '^.(%d+):')
+    local text = string.sub(ident, first + 1)
+    for _ = 1, tonumber(length) do text = string.gsub(text, '^.[\128-\191]*', '') end
+    redis.call('ZADD', base .. 'computes', 0, string.match(text, '^[^=]*') .. '=' .. ident)
+    redis.call('ZADD', base .. 'refreshed', now, ident)
+  end
+  redis.call('HSET', meta, 'version', ARGV[1])
+end
+if found[1] then return {found[1], found[2], found[3]} end
+return {'0', ARGV[2], ARGV[3]}

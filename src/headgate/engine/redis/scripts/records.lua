@@ -10,7 +10,11 @@
 -- State, outcome, flags (worker, started, aside, cancel, refusals, error, progress, result); due, seq, enqueued_at;
 -- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
 -- offered_by, waiting_on, holds (packed), error, progress, result. records.py reads the same.
+-- A job that was ever lost with its worker has a tail (suspicion, lost, lost_after), and SUSPECT is added to its state:
+-- nearly all jobs have none of this.
 Store.LAYOUT = '>BBBdddI4I4I4dI4dddI4c0I4c0I4c0I4c0I4c0I4c0I4c0I4c0'
+Store.TAIL = '>I4I4d'
+Store.SUSPECT = 128
 Store.SEQ_AT = 12 -- where in it seq stands
 Store.STATES = {'scheduled', 'ready', 'waiting', 'running', 'succeeded', 'failed', 'cancelled'}
 Store.OUTCOMES = {'succeeded', 'failed', 'cancelled', 'snoozed', 'released', 'lost'}
@@ -21,11 +25,24 @@ Store.OUTCOME_CODES = {succeeded = 1, failed = 2, cancelled = 3, snoozed = 4, re
 Store.flags, Store.used, Store.tables = {}, {}, 0
 Store.free, Store.frees, Store.running, Store.runs = {}, 0, {}, 0
 
+-- Whether they are what admission reads: none, or {ident, units} each.
+function Store.are_uses(uses)
+  if not uses then return true end
+  for _, use in ipairs(uses) do
+    if type(use) ~= 'table' or type(use[2]) ~= 'number' or not string.find(use[1], '^[cr]%d+:') then return false end
+  end
+  return true
+end
+
 -- A need read back; many jobs have the same, so those that were read are remembered by their text.
 function Store.need(text)
   local need = Store.needs[text]
   if not need then
     local n = parse(text)
+    if type(n) ~= 'table' or type(n[1]) ~= 'string' or type(n[2]) ~= 'string' or type(n[4]) ~= 'number'
+      or not Store.are_uses(n[5]) or type(cjson.decode(n[6])) ~= 'table' then
+      error('its task, queue, limits or retry policy')
+    end
     need = {
       text = text, task = n[1], queue = n[2], tenant = n[3], priority = n[4], uses = n[5], retry = n[6], unique = n[7],
       retention = n[8],
@@ -73,7 +90,8 @@ function Store.table_for(id, need)
     was_worker = false, was_cancel = false, was_holds = false, state = false, due = 0, seq = 0, enqueued_at = 0,
     attempt = 0, tries = 0, past = 0, units = 0, refusals = false, started_at = false, ended_at = false,
     expires_at = false, outcome = false, worker = false, offered_by = false, waiting_on = false, holds = false,
-    error = false, progress = false, result = false, cancel = false, aside = false,
+    error = false, progress = false, result = false, cancel = false, aside = false, suspicion = 0, lost = 0,
+    lost_after = 0,
   }
   Store.use(job)
   return job
@@ -106,9 +124,20 @@ end
 function Store.unfold(id, text)
   local known = Store.still_running(id, text)
   if known then return known end
+  local ok, job = pcall(Store.read, id, text)
+  return ok and job or Store.salvage(id, text)
+end
+
+function Store.read(id, text)
   local state, outcome, number, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, ended_at,
-    expires_at, need, worker, offered_by, waiting_on, holds, error, progress, result = struct.unpack(Store.LAYOUT, text)
+    expires_at, need, worker, offered_by, waiting_on, holds, error, progress, result, tail =
+    struct.unpack(Store.LAYOUT, text)
   local job, flags = Store.table_for(id, Store.need(need)), Store.flags[number] or Store.flags_of(number)
+  job.suspicion, job.lost, job.lost_after = 0, 0, 0
+  if state > Store.SUSPECT then
+    state = state - Store.SUSPECT
+    job.suspicion, job.lost, job.lost_after = struct.unpack(Store.TAIL, text, tail)
+  end
   local name = Store.STATES[state]
   worker = flags.worker and worker
   job.state, job.was, job.worker, job.was_worker = name, name, worker, worker
@@ -131,10 +160,14 @@ function Store.folded(job)
   local offered_by, waiting_on = job.offered_by or '', job.waiting_on or ''
   worker, error, progress, result = worker or '', error or '', progress or '', result or ''
   holds = holds and holds.text or ''
+  local state, tail = Store.CODES[job.state], ''
+  if job.lost_after > 0 or job.lost > 0 then
+    state, tail = state + Store.SUSPECT, struct.pack(Store.TAIL, job.suspicion, job.lost, job.lost_after)
+  end
   return struct.pack(
-    Store.LAYOUT, Store.CODES[job.state], Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
+    Store.LAYOUT, state, Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
     job.enqueued_at, job.attempt, job.tries, job.past, job.units, refusals or 0, started_at or 0, job.ended_at or 0,
     job.expires_at or 0, #need, need, #worker, worker, #offered_by, offered_by, #waiting_on, waiting_on, #holds, holds,
     #error, error, #progress, progress, #result, result
-  )
+  ) .. tail
 end

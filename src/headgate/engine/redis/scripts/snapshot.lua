@@ -1,50 +1,40 @@
--- snapshot: everything that admission depends on, at one instant.
--- answers {jobs, {{ident, {{id, reserved} …}} …}, {{ident, free or false} …}, {{ident, at} …}, {worker …}, now,
--- {{ident, most} …}}. Cost: the whole partition; for the audit, not for every day.
+-- snapshot: what admission depends on. A small partition in one step, with everything; of a larger one a page of its
+-- unfinished jobs, and Python asks snapshot_keys and snapshot_rest for the others.
+-- input {after (seq) or false}   answers {jobs, seq to go on behind or false, now, {keys, timers, workers} or false}; for
+-- keys see snapshot_keys.lua. Cost: at most 300 jobs, and as many keys and timers.
+local MOST = 300
+
 local function view(job)
   local need, uses = job.need, {}
   for i, use in ipairs(Ledger.uses(job)) do uses[i] = {use[1], use[2]} end
   return {job.id, job.state, need.queue, need.task, need.priority, job.seq, job.due, uses, job.waiting_on or false,
-    job.offered_by or false, job.refusals or false, job.worker or false, job.attempt, job.tries, job.aside or false}
+    job.offered_by or false, job.refusals or false, job.worker or false, job.attempt, job.tries, job.aside or false,
+    job.suspicion, job.lost}
 end
 
-local function holders(keys)
-  local found = {}
-  for _, ident in ipairs(Looking.idents('helds', false)) do
-    local all, who = call('HGETALL', base .. 'held:' .. ident), {}
-    for i = 1, #all, 2 do who[#who + 1] = {all[i], string.sub(all[i + 1], -1) == 'r'} end
-    found[#found + 1], keys[ident] = {ident, who}, true
-  end
-  return found
+local function everything(keys)
+  local members, beyond = Looking.slice({'helds', 'waited'}, false, false, MOST)
+  if beyond or call('ZCARD', base .. 'timers') > MOST then return false end
+  for _, member in ipairs(members) do keys[Looking.ident(member)] = true end
+  local rows = {}
+  for ident in pairs(keys) do rows[#rows + 1] = Looking.key(ident) end
+  return {rows, Looking.timers(0, MOST), call('HKEYS', base .. 'workers')}
 end
 
-local function most_of()
-  local most = {}
-  for _, ident in ipairs(Looking.idents('waited', false)) do
-    local rule = Book.rule(ident)
-    if rule.rate and rule.limit then most[#most + 1] = {ident, rule.most} end
-  end
-  return most
-end
-
-local function verb()
-  local views, keys, free, timers = {}, {}, {}, {}
-  local ids = call('ZRANGE', base .. 'jobs', 0, -1)
+local function verb(given)
+  local from, views, keys, last = given[1] and '(' .. Text.whole(given[1]) or '-inf', {}, {}, false
+  local found = call('ZRANGEBYSCORE', base .. 'jobs', from, '+inf', 'WITHSCORES', 'LIMIT', '0', Text.whole(MOST))
+  local ids = {}
+  for i = 1, #found, 2 do ids[#ids + 1], last = found[i], tonumber(found[i + 1]) end
   Store.load(ids)
   for _, id in ipairs(ids) do
     local job = Store.job(id)
-    if not Store.ENDED[job.state] then
+    if job and not Store.ENDED[job.state] then
       views[#views + 1] = view(job)
       if job.waiting_on then keys[job.waiting_on] = true end
       if job.offered_by then keys[job.offered_by] = true end
     end
   end
-  local held = holders(keys)
-  for ident in pairs(keys) do
-    local left = Admission.free(ident)
-    free[#free + 1] = {ident, left < Admission.UNLIMITED and left}
-  end
-  local armed = call('ZRANGE', base .. 'timers', 0, -1, 'WITHSCORES')
-  for i = 1, #armed, 2 do timers[#timers + 1] = {armed[i], tonumber(armed[i + 1])} end
-  return {views, held, free, timers, call('HKEYS', base .. 'workers'), now, most_of()}
+  local beyond = #ids == MOST and last
+  return {views, beyond, now, not given[1] and not beyond and everything(keys)}
 end

@@ -34,6 +34,7 @@ function Step.reset(keys, given)
   Step.open_shelf()
   Store.put_away()
   Lines.all, Lines.readies, Lines.asides = empty(Lines.all), empty(Lines.readies), empty(Lines.asides)
+  Lines.suspected = empty(Lines.suspected)
   Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes =
     empty(Write.by_score), empty(Write.by_field), empty(Write.by_count), empty(Write.puts), empty(Write.takes)
   Write.records = empty(Write.records)
@@ -57,8 +58,9 @@ end
 
 -- Run a verb. Answers {raw texts …, status}: status is the msgpack of {'ok', answer} or of a refusal {code, …}; other
 -- errors go to the caller as they are, with nothing written.
-function Step.run(verb, keys, given)
+function Step.run(verb, keys, given, reading)
   Step.reset(keys, given)
+  Step.reading = reading
   local raw = {}
   local ok, answer = pcall(Step.walk, verb, parse(given[2]), raw)
   if ok then
@@ -153,4 +155,15 @@ function Step.leased(worker)
     Step.worker_text, Step.worker = text, record
   end
   return Step.worker
+end
+
+-- The fence of messages (rule 13): one that a later one has overtaken changes nothing. Also checks the lease.
+function Step.in_turn(worker, number)
+  local record = Step.leased(worker)
+  if number then
+    local last = tonumber(call('HGET', base .. 'numbers', worker)) or 0
+    if number <= last then Store.refuse('stale', worker, number, last) end
+    Write.field('numbers', worker, Text.whole(number))
+  end
+  return record
 end

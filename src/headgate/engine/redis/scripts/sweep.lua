@@ -1,6 +1,7 @@
 -- sweep: what time does, each duty bounded.
--- answers {due, lost, offered, expired, more, next_due, now}. Cost: at most 1000 of each kind.
-local MOST = 1000
+-- answers {due, lost, offered, expired, more, next_due, now, {{id, task, error} …} of jobs that failed by loss}.
+-- Cost: at most 1000 of each kind, except that a worker is lost with all that it ran.
+local MOST, IDLE = 1000, 3600 * 1000000
 
 local function until_now(name, most)
   return call('ZRANGEBYSCORE', base .. name, '-inf', now_text, 'LIMIT', '0', format('%d', most))
@@ -10,29 +11,23 @@ local function arrivals()
   local ids = {}
   for i, member in ipairs(until_now('scheduled', MOST)) do ids[i] = sub(member, 13) end
   Store.load(ids)
-  for _, id in ipairs(ids) do Moves.come(Store.job(id)) end
+  for _, id in ipairs(ids) do
+    local job = Store.job(id)
+    if job and job.state == 'scheduled' then Moves.come(job) end
+  end
   return #ids
 end
 
-local function lose_worker(worker, most)
-  local key = base .. 'run:' .. worker
-  local running = call('ZRANGE', key, 0, most - 1)
-  if most < 1 then running = {} end
-  Store.load(running)
-  for _, id in ipairs(running) do Moves.lose(Store.job(id)) end
-  if #running == call('ZCARD', key) then
-    Write.field('workers', worker, false)
-    Write.score('leases', worker, false)
-  end
-  return #running
-end
-
+-- Whole workers, since blame compares what one ran; the bound is checked between them.
 local function lost()
-  local count = 0
+  local count, failed = 0, {}
   for _, worker in ipairs(until_now('leases', MOST)) do
-    count = count + lose_worker(worker, MOST - count)
+    if count >= MOST then break end
+    local attempts, gone = Moves.lose_worker(worker)
+    count = count + attempts
+    for _, row in ipairs(gone) do failed[#failed + 1] = row end
   end
-  return count
+  return count, failed
 end
 
 local function timers()
@@ -70,9 +65,12 @@ local function retention()
   return #old
 end
 
+-- Full buckets and empty windows; whether there may be more of them.
 local function forget_meters()
-  for _, ident in ipairs(until_now('meters', MOST)) do Write.score('meters', ident, false) end
-  for _, ident in ipairs(until_now('windows', MOST)) do
+  local full = until_now('meters', MOST)
+  for _, ident in ipairs(full) do Write.score('meters', ident, false) end
+  local empty = until_now('windows', MOST)
+  for _, ident in ipairs(empty) do
     local rule = Book.rule(ident)
     if not rule.exact or Window.load(ident, rule).spent <= 0 then
       Window.forget(ident)
@@ -80,18 +78,36 @@ local function forget_meters()
       Write.score('windows', ident, now + rule.period)
     end
   end
+  return #full == MOST or #empty == MOST
+end
+
+-- Computed numbers of keys that have been neither held nor waited for since an hour ago; the others are looked at again.
+local function forget_computed()
+  local old = call('ZRANGEBYSCORE', base .. 'refreshed', '-inf', Text.whole(now - IDLE), 'LIMIT', '0', Text.whole(MOST))
+  for _, ident in ipairs(old) do
+    if Ledger.held(ident) > 0 or #Ledger.stored_queues(ident) > 0 then
+      Write.score('refreshed', ident, now)
+    else
+      Book.change('forgotten', ident)
+      Write.field('computed', ident, false)
+      Write.score('computes', Book.by_name(ident), false)
+      Write.score('refreshed', ident, false)
+    end
+  end
+  return #old == MOST
 end
 
 local function verb()
-  local due, gone = arrivals(), lost()
+  local due = arrivals()
+  local gone, failed = lost()
   local rung = timers()
   reservations()
   overrides()
   local expired = retention()
-  forget_meters()
+  local meters, computed = forget_meters(), forget_computed()
   local offered = Admission.offer()
-  local more = due == MOST or gone == MOST or rung == MOST or expired == MOST
+  local more = due == MOST or gone >= MOST or rung == MOST or expired == MOST or meters or computed
   Step.finish()
   local next_due = Step.next_due()
-  return {due, gone, offered, expired, more, next_due, now}
+  return {due, gone, offered, expired, more, next_due, now, failed}
 end

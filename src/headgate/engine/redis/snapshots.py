@@ -1,0 +1,95 @@
+"""Snapshots: a small partition is read in one step, a larger one in pages, so that no script keeps others waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from headgate.engine.contract import JobView, Snapshot
+from headgate.engine.redis.calling import Partition
+from headgate.engine.redis.reading import view
+from headgate.engine.redis.records import or_none
+from headgate.engine.redis.store import Store
+
+MOST = 200
+"""Keys per script call."""
+
+
+class _Pages:
+    """What has been read so far, of all partitions."""
+
+    def __init__(self, store: Store, now: int | None) -> None:
+        self.store = store
+        self.now = now
+        self.latest = 0
+        self.torn = len(store.partitions) > 1
+        self.jobs: list[JobView] = []
+        self.keys: dict[str, Any] = {}
+        self.timers: dict[str, int] = {}
+        self.workers: set[str] = set()
+
+    async def _ask(self, partition: Partition, verb: str, given: list[Any]) -> Any:
+        return (await self.store.one(partition, verb, given, now=self.now))[0]
+
+    async def read(self, partition: Partition) -> None:
+        """One partition."""
+        views, last, self.latest, rest = await self._ask(partition, "snapshot", [False])
+        self.jobs += map(view, views)
+        if rest:
+            self._take(rest[0])
+            self.timers |= dict(rest[1])
+            self.workers |= set(rest[2])
+            return
+        self.torn = True
+        await self._read_jobs(partition, last)
+        await self._read_keys(partition)
+        await self._read_timers(partition)
+
+    async def _read_jobs(self, partition: Partition, last: int | bool) -> None:
+        while last is not False:
+            views, last, self.latest, _ = await self._ask(partition, "snapshot", [last])
+            self.jobs += map(view, views)
+
+    async def _read_keys(self, partition: Partition) -> None:
+        last: str | bool = False
+        while True:
+            rows, last = await self._ask(partition, "snapshot_keys", [False, last])
+            self._take(rows)
+            if last is False:
+                break
+        named = {key for job in self.jobs for key in (job.waiting_on, job.offered_by) if key is not None}
+        missing = sorted(named - self.keys.keys())
+        for start in range(0, len(missing), MOST):
+            rows, _ = await self._ask(partition, "snapshot_keys", [missing[start : start + MOST], False])
+            self._take(rows)
+
+    async def _read_timers(self, partition: Partition) -> None:
+        more = True
+        while more:
+            timers, more, workers = await self._ask(partition, "snapshot_rest", [len(self.timers)])
+            self.timers |= dict(timers)
+            self.workers |= set(workers)
+
+    def _take(self, rows: Iterable[Any]) -> None:
+        self.keys.update((row[0], row[1:]) for row in rows)
+
+
+async def snapshot(store: Store, now: int | None) -> Snapshot:
+    """All partitions, one after the other."""
+    pages = _Pages(store, now)
+    for partition in store.partitions:
+        await pages.read(partition)
+    return Snapshot(
+        jobs=tuple(pages.jobs),
+        holders={
+            key: {id: bool(reserved) for id, reserved in who}
+            for key, (who, _, _) in pages.keys.items()
+            if who
+        },
+        free={key: or_none(free) for key, (_, free, _) in pages.keys.items()},
+        timers=pages.timers,
+        workers=frozenset(pages.workers),
+        now=pages.latest,
+        most={key: most for key, (_, _, most) in pages.keys.items() if most is not False},
+        torn=pages.torn,
+    )

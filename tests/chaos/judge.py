@@ -1,0 +1,361 @@
+"""The judge of a chaos run: what the jobs, the producers and the one who did the harm have noted, and nothing else,
+decides; the store is asked once, at the end, for its audit and for the state of each job.
+
+Each check is a function from a `Case` to sentences; no sentence means that nothing is wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tests.chaos import rules
+from tests.chaos.lives import Life, lives
+from tests.chaos.notes import Note, of
+from tests.chaos.rules import Rate
+
+PROMPT = 500_000_000
+"""Nanoseconds from a claim to the start of its job where no fault explains more."""
+MOST_SAID = 20
+"""Complaints of one check; more of the same help nobody."""
+
+
+NEVER = 1 << 62
+
+
+class Word(NamedTuple):
+    """What an operator said about a limit or a queue, when it was asked for and when it was answered."""
+
+    asked: int
+    acked: int
+    value: Any
+
+
+class Final(msgspec.Struct):
+    """What the store says when everything has come to rest: the state and last attempt of each job that is left, and of
+    those that had several attempts how each of them ended."""
+
+    states: dict[str, str]
+    attempts: dict[str, int]
+    outcomes: dict[str, list[str]]
+    audit: list[str] = msgspec.field(default_factory=list[str])
+    stuck: list[str] = msgspec.field(default_factory=list[str])
+    held: list[str] = msgspec.field(default_factory=list[str])
+
+
+class Case:
+    """All that is known about a run. `maxima` may be lowered to see that the judge would notice."""
+
+    def __init__(
+        self,
+        notes: Sequence[Note],
+        final: Final,
+        maxima: Mapping[str, int] = rules.MAXIMA,
+        buckets: Mapping[str, Rate] = rules.BUCKETS,
+        windows: Mapping[str, Rate] = rules.WINDOWS,
+    ) -> None:
+        self.notes = sorted(notes, key=lambda each: each["t"])
+        self.final = final
+        self.maxima = maxima
+        self.buckets = buckets
+        self.windows = windows
+        self._words: dict[tuple[str, str | None], list[Word]] = {}
+
+    @cached_property
+    def lives(self) -> list[Life]:
+        return lives(self.notes)
+
+    @cached_property
+    def by_job(self) -> dict[str, list[Life]]:
+        found: defaultdict[str, list[Life]] = defaultdict(list)
+        for life in self.lives:
+            found[life.job].append(life)
+        return found
+
+    @cached_property
+    def by_key(self) -> dict[str, list[Life]]:
+        found: defaultdict[str, list[Life]] = defaultdict(list)
+        for life in self.lives:
+            for key in life.keys:
+                found[key].append(life)
+        return found
+
+    @cached_property
+    def acknowledged(self) -> dict[str, dict[str, Any]]:
+        """By job, what its producer was told."""
+        acked = [each for each in of(self.notes, "acked") if each["verb"] == "enqueue"]
+        return {job["id"]: {**job, "t": each["t"]} for each in acked for job in each["jobs"]}
+
+    def asked(self, verb: str, kind: str = "asked") -> dict[str, int]:
+        """By job, when an operator last asked for this (or was told that it is done)."""
+        found = [each for each in of(self.notes, kind) if each["verb"] == verb and "ids" in each]
+        return {id: each["t"] for each in found for id in each["ids"]}
+
+    def words(self, verb: str, key: str | None = None) -> list[Word]:
+        """What operators said about limits and queues, in the order in which they asked."""
+        if (verb, key) not in self._words:
+            self._words[verb, key] = self._find_words(verb, key)
+        return self._words[verb, key]
+
+    def _find_words(self, verb: str, key: str | None) -> list[Word]:
+        found: list[Word] = []
+        open: dict[int, int] = {}
+        for each in of(self.notes, "asked", "acked"):
+            if each["verb"] == verb and each.get("key") == key:
+                if each["kind"] == "asked":
+                    open[each["pid"]] = len(found)
+                    found.append(Word(each["t"], NEVER, each.get("max", verb)))
+                else:
+                    at = open[each["pid"]]
+                    found[at] = found[at]._replace(acked=each["t"])
+        return found
+
+    @cached_property
+    def troubles(self) -> list[tuple[int, int]]:
+        """When something was wrong, and for a lease behind it."""
+        begun: dict[Any, int] = {}
+        found: list[tuple[int, int]] = []
+        for each in self.notes:
+            match each["kind"]:
+                case "fault" | "frozen":
+                    begun[each.get("id", each["pid"])] = each["t"]
+                case "healed" | "thawed" if (
+                    since := begun.pop(each.get("id", each["pid"]), None)
+                ) is not None:
+                    found.append((since, each["t"] + int(rules.LEASE * 1e9)))
+                case _:
+                    pass
+        return found
+
+    def claimed(self, life: Life) -> int:
+        """When it was claimed at the earliest; long before its start only if something was wrong meanwhile."""
+        if any(since <= life.start and life.claimed <= until for since, until in self.troubles):
+            return life.claimed
+        return max(life.claimed, life.start - PROMPT)
+
+
+Check = Callable[[Case], Iterator[str]]
+
+
+def judge(case: Case) -> list[str]:
+    """Everything that is wrong."""
+    return [f"{check.__name__}: {said}" for check in CHECKS for said in _few(check(case))]
+
+
+def _few(said: Iterator[str]) -> list[str]:
+    all = list(said)
+    return all if len(all) <= MOST_SAID else [*all[:MOST_SAID], f"… and {len(all) - MOST_SAID} more"]
+
+
+def every_acknowledged_job_ends(case: Case) -> Iterator[str]:
+    """It is there at the end, in a state that is one; or somebody asked for its deletion, or it was not to be kept."""
+    deleted = case.asked("delete")
+    for id, job in case.acknowledged.items():
+        state = case.final.states.get(id)
+        if state is None and id not in deleted and job["task"] not in rules.FORGOTTEN:
+            yield f"job {id} ({job['task']}) was acknowledged and is gone"
+        elif state is not None and state not in ("succeeded", "failed", "cancelled"):
+            yield f"job {id} ({job['task']}) has not ended, it is {state}"
+
+
+def every_acknowledged_job_runs(case: Case) -> Iterator[str]:
+    """To its end, unless it was cancelled; a job that fails is one that was told to."""
+    cancelled = case.asked("cancel")
+    for id, job in case.acknowledged.items():
+        state, ran = case.final.states.get(id), case.by_job.get(id, [])
+        finished = any(life.how == "ok" for life in ran)
+        if job["task"] in rules.ENDS_FAILED:
+            if not ran and id not in cancelled:
+                yield f"job {id} ({job['task']}) never ran"
+        elif state == "failed":
+            yield f"job {id} ({job['task']}) failed"
+        elif state == "cancelled" and id not in cancelled:
+            yield f"job {id} ({job['task']}) is cancelled, which nothing asked for"
+        elif not finished and id not in cancelled:
+            yield f"job {id} ({job['task']}) is {state} and never ran to its end"
+
+
+def success_is_what_the_job_said(case: Case) -> Iterator[str]:
+    """A job that succeeded did so in the attempt that the store names, once, as its last."""
+    for id, state in case.final.states.items():
+        outcomes, ran = case.final.outcomes.get(id, []), case.by_job.get(id, [])
+        if state == "succeeded" and id in case.by_job:
+            last = case.final.attempts[id]
+            if not any(life.attempt == last and life.how == "ok" for life in ran):
+                yield f"job {id} succeeded in attempt {last}, which did not run to its end"
+            if outcomes and (outcomes.count("succeeded"), outcomes[-1]) != (1, "succeeded"):
+                yield f"job {id} succeeded, and its attempts ended as {', '.join(outcomes)}"
+
+
+def attempts_are_fenced(case: Case) -> Iterator[str]:
+    """A number runs once; a later number starts later; no two live attempts of one job."""
+    for id, ran in case.by_job.items():
+        counts = Counter(life.attempt for life in ran)
+        for number, times in counts.items():
+            if times > 1:
+                yield f"attempt {number} of job {id} ran {times} times"
+        for before, after in pairwise(ran):
+            if after.attempt < before.attempt:
+                yield f"job {id} started attempt {after.attempt} after attempt {before.attempt}"
+            if after.start < before.end and after.attempt != before.attempt:
+                yield f"job {id}: attempt {after.attempt} started while attempt {before.attempt} was alive"
+        for life in ran:
+            if (
+                life.how == "ok"
+                and (later := [a for a in ran if a.attempt > life.attempt])
+                and _settled(case, life)
+            ):
+                yield f"job {id} succeeded in attempt {life.attempt} and ran again as {later[0].attempt}"
+
+
+def _settled(case: Case, life: Life) -> bool:
+    """The store says itself that this attempt succeeded."""
+    outcomes = case.final.outcomes.get(life.job, [])
+    return len(outcomes) >= life.attempt and outcomes[life.attempt - 1] == "succeeded"
+
+
+def limits_hold(case: Case) -> Iterator[str]:
+    """Never more live attempts of a key than its number, at any instant."""
+    for key, all in case.by_key.items():
+        name = name_of(key)
+        if name not in case.maxima:
+            continue
+        running: list[Life] = []
+        for life in all:
+            running = [each for each in running if each.end > life.start]
+            running.append(life)
+            most = _in_force(case, key, life)
+            if len(running) > most:
+                who = ", ".join(f"{each.job}#{each.attempt}" for each in running)
+                yield f"{len(running)} ran at once on {key}, {most} may: {who} at {life.start}"
+
+
+def name_of(key: str) -> str:
+    """The limit that a key belongs to: `plan@acme=2` is one of `plan`."""
+    return key.partition("=")[0].partition("@")[0]
+
+
+def _in_force(case: Case, key: str, life: Life) -> int:
+    """The largest number that may have been in force when this attempt was claimed."""
+    most = case.maxima[name_of(key)]
+    if name_of(key) != rules.ADJUSTED:
+        return most
+    declared = rules.MAXIMA[rules.ADJUSTED]
+    return max(possible(case.words("set_limit", key), declared, life)) - (declared - most)
+
+
+def possible(words: Sequence[Word], first: Any, life: Life) -> set[Any]:
+    """What operators may have said last when an attempt was claimed. A word that was never answered may take effect at
+    any time; one that was answered has until another, asked for later, was answered."""
+    over = max((word.asked for word in words if word.acked < life.claimed), default=None)
+    said = {word.value for word in words if word.asked <= life.start and (over is None or word.acked >= over)}
+    return said if over is not None else {first, *said}
+
+
+def rates_hold(case: Case) -> Iterator[str]:
+    """No window has more starts than it may."""
+    for key, all in case.by_key.items():
+        starts = sorted((case.claimed(life), life.start) for life in all)
+        if rate := case.windows.get(name_of(key)):
+            yield from _window(key, starts, rate)
+        if rate := case.buckets.get(name_of(key)):
+            yield from _bucket(key, starts, rate)
+
+
+def _window(key: str, starts: list[tuple[int, int]], rate: Rate) -> Iterator[str]:
+    for at in range(len(starts) - rate.most):
+        some = starts[at : at + rate.most + 1]
+        length = (max(start for _, start in some) - some[0][0]) / 1e9
+        if length < rate.per - 0.02:
+            yield f"{len(some)} starts of {key} in {length:.3f} s, at {some[0][1]}; {rate.most} may per {rate.per:g} s"
+
+
+def _bucket(key: str, starts: list[tuple[int, int]], rate: Rate) -> Iterator[str]:
+    for at in range(len(starts)):
+        latest = 0
+        for count, (_, start) in enumerate(starts[at : at + 200], 1):
+            latest = max(latest, start)
+            length = (latest - starts[at][0]) / 1e9
+            if count > rate.burst + length * rate.most / rate.per + 1:
+                yield f"{count} starts of {key} in {length:.3f} s, at {starts[at][1]}"
+                break
+
+
+def lines_are_in_order(case: Case) -> Iterator[str]:
+    """Of two jobs on one key of one, the one that was acknowledged before the other was asked for starts first; only
+    first attempts count, since one that was lost on its way comes back behind others."""
+    steered = {id for verb in ("cancel", "restart", "expedite", "delete") for id in case.asked(verb)}
+    asked: dict[str, int] = {}
+    again: set[str] = set()
+    for each in of(case.notes, "asked"):
+        if each["verb"] == "enqueue":
+            again |= asked.keys() & set(each["ids"])
+            asked |= dict.fromkeys(each["ids"], each["t"])
+    first = {id: ran[0] for id, ran in case.by_job.items() if ran[0].attempt == 1}
+    lines: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for id, job in case.acknowledged.items():
+        if job.get("line") and id in first and id in asked and id not in again and id not in steered:
+            lines[first[id].keys[0]].append((first[id].start, job["t"], id))
+    for key, jobs in lines.items():
+        latest_asked, latest = 0, ""
+        for _, acked, id in sorted(jobs):
+            if acked < latest_asked:
+                yield f"on {key}, job {latest} started before job {id}, which had been enqueued earlier"
+            if asked[id] > latest_asked:
+                latest_asked, latest = asked[id], id
+
+
+def paused_queues_rest(case: Case) -> Iterator[str]:
+    """Nothing is claimed from a paused queue between the answer to `pause` and the next wish to resume."""
+    words = sorted(case.words("pause") + case.words("resume"), key=lambda word: word.asked)
+    for life in case.lives:
+        if life.queue == "bulk" and possible(words, "resume", life._replace(claimed=case.claimed(life))) == {
+            "pause"
+        }:
+            yield f"job {life.job} was claimed from the paused queue, at {life.start}"
+
+
+def cancelled_jobs_do_not_start(case: Case) -> Iterator[str]:
+    """After the answer to its cancel no attempt of a job is claimed, unless it was restarted."""
+    restarted = case.asked("restart")
+    for id, when in case.asked("cancel", "acked").items():
+        if id not in restarted:
+            for life in case.by_job.get(id, []):
+                if case.claimed(life) > when and case.acknowledged.get(id, {"t": when + 1})["t"] < when:
+                    yield f"job {id} started as attempt {life.attempt} after it had been cancelled"
+
+
+def ticks_come_once(case: Case) -> Iterator[str]:
+    """A periodic task has at most one job a tick."""
+    first = sorted(ran[0].claimed for ran in case.by_job.values() if ran[0].task == "tick")
+    if first:
+        length = (case.notes[-1]["t"] - case.notes[0]["t"]) / 1e9
+        if len(first) > length / rules.TICK + 2:
+            yield f"{len(first)} ticks in {length:.0f} s"
+
+
+def nothing_is_left(case: Case) -> Iterator[str]:
+    """The store has come to rest, and finds nothing wrong with itself."""
+    yield from case.final.stuck
+    yield from case.final.audit
+    yield from case.final.held
+
+
+CHECKS: tuple[Check, ...] = (
+    every_acknowledged_job_ends,
+    every_acknowledged_job_runs,
+    success_is_what_the_job_said,
+    attempts_are_fenced,
+    limits_hold,
+    rates_hold,
+    lines_are_in_order,
+    paused_queues_rest,
+    cancelled_jobs_do_not_start,
+    ticks_come_once,
+    nothing_is_left,
+)

@@ -1,0 +1,63 @@
+"""A short chaos run on each store; `make chaos` runs longer ones. What a run noted is judged by lower numbers, too,
+which must find fault: a judge that is content with everything proves nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests import postgres_server
+from tests.chaos import notes, rules
+from tests.chaos.judge import Case, Final, judge
+from tests.chaos.places import PLACES
+from tests.redis_servers import binary
+
+pytestmark = [pytest.mark.slow, pytest.mark.chaos, pytest.mark.timeout(180)]
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 12
+STORES = [
+    name
+    for name in PLACES
+    if name == "sqlite" or (postgres_server.available() if name == "postgres" else binary("valkey"))
+]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_limits_hold_and_nothing_is_lost_whatever_goes_wrong(store: str, tmp_path: Path):
+    command = [
+        "-m",
+        "tests.chaos",
+        "--engine",
+        store,
+        "--minutes",
+        str(SECONDS / 60),
+        "--folder",
+        str(tmp_path),
+    ]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _judge_with_lower_numbers(tmp_path)
+
+
+def _judge_with_lower_numbers(folder: Path) -> None:
+    all, final = notes.read(folder), msgspec.json.decode((folder / "final.json").read_bytes(), type=Final)
+    assert judge(Case(all, final)) == []
+    seen = {key.partition("=")[0].partition("@")[0] for life in Case(all, final).lives for key in life.keys}
+    for name in ("customer", "dock", "line"):
+        assert name in seen
+        lower = {**rules.MAXIMA, name: rules.MAXIMA[name] - 1}
+        said = judge(Case(all, final, maxima=lower))
+        assert said, f"{name} lowered by one"
+        assert all_about(said, name)
+    rate = rules.WINDOWS["account"]
+    if sum(life.task == "post" for life in Case(all, final).lives) > 3 * rate.most:
+        assert judge(Case(all, final, windows={"account": rate._replace(most=1)}))
+
+
+def all_about(said: list[str], name: str) -> bool:
+    return all((each.startswith("limits_hold:") and f"on {name}" in each) or "… and" in each for each in said)

@@ -1,0 +1,257 @@
+"""The judge of chaos runs complains about each thing that can be wrong, and about nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.chaos import rules
+from tests.chaos.judge import CHECKS, Case, Final, judge
+from tests.chaos.notes import Note
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+
+class Story:
+    """Notes of a run that never was; times are milliseconds."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self.final = Final({}, {}, {})
+
+    def note(self, at: float, kind: str, pid: int = 1, **what: Any) -> None:
+        self.notes.append({"t": int(at * MS), "kind": kind, "pid": pid, **what})
+
+    def enqueue(self, at: float, id: str, task: str = "visit", line: str | None = None) -> None:
+        self.note(at, "asked", 90, verb="enqueue", ids=[id])
+        job = {"id": id, "own": True, "task": task, "priority": 50, "delayed": False, "line": line}
+        self.note(at + 1, "acked", 90, verb="enqueue", jobs=[job])
+        self.final.states[id], self.final.attempts[id] = "succeeded", 1
+
+    def run(
+        self, job: str, start: float, end: float | None, key: str, attempt: int = 1, pid: int = 1, **what: Any
+    ) -> None:
+        said = {"task": "visit", "queue": "default", "claimed": int(start * MS), **what}
+        self.note(start, "start", pid, job=job, attempt=attempt, keys=[key], **said)
+        if end is not None:
+            self.note(end, "end", pid, job=job, attempt=attempt, how=what.get("how", "ok"))
+
+    def ask(self, at: float, verb: str, *ids: str, **what: Any) -> None:
+        said = {"ids": list(ids), **what} if ids else what
+        self.note(at, "asked", 91, verb=verb, **said)
+        self.note(at + 1, "acked", 91, verb=verb, **said)
+
+    def said(self) -> list[str]:
+        return judge(Case(self.notes, self.final))
+
+
+@pytest.fixture
+def story() -> Story:
+    """Two jobs on one key, one after the other; nothing is wrong."""
+    story = Story()
+    for number in (1, 2):
+        story.enqueue(number, f"j{number}")
+        story.run(f"j{number}", number * 100, number * 100 + 50, "customer=1")
+    return story
+
+
+def names(said: list[str]) -> set[str]:
+    return {each.partition(":")[0] for each in said}
+
+
+def test_a_story_without_faults_is_not_complained_about(story: Story):
+    assert story.said() == []
+
+
+def lose(story: Story) -> None:
+    del story.final.states["j1"]
+
+
+def hang(story: Story) -> None:
+    story.final.states["j1"] = "waiting"
+
+
+def skip(story: Story) -> None:
+    story.enqueue(5, "j3")
+
+
+def fail(story: Story) -> None:
+    story.final.states["j1"] = "failed"
+
+
+def cancel_by_itself(story: Story) -> None:
+    story.final.states["j1"] = "cancelled"
+
+
+def break_off(story: Story) -> None:
+    story.notes = [each for each in story.notes if not (each["kind"] == "end" and each["job"] == "j1")]
+    story.note(160, "killed", 1)
+
+
+def succeed_in_another(story: Story) -> None:
+    story.final.attempts["j1"] = 2
+
+
+def succeed_twice(story: Story) -> None:
+    story.run("j1", 300, 310, "customer=1", attempt=2)
+    story.final.attempts["j1"] = 2
+    story.final.outcomes["j1"] = ["succeeded", "succeeded"]
+
+
+def run_a_number_twice(story: Story) -> None:
+    story.run("j1", 300, 310, "customer=1", attempt=1, pid=2)
+
+
+def go_back(story: Story) -> None:
+    story.run("j2", 300, 310, "customer=1", attempt=3)
+    story.run("j2", 400, 410, "customer=1", attempt=2)
+    story.final.attempts["j2"] = 3
+
+
+def run_beside_itself(story: Story) -> None:
+    story.run("j1", 120, 130, "customer=2", attempt=2, pid=2)
+    story.final.attempts["j1"] = 2
+
+
+def overlap(story: Story) -> None:
+    story.run("j4", 120, 130, "customer=1")
+
+
+def fill_a_window(story: Story) -> None:
+    rate = rules.WINDOWS["account"]
+    for number in range(rate.most + 1):
+        story.run(f"w{number}", 1000 + number, 1000 + number, "account=1")
+
+
+def empty_a_bucket(story: Story) -> None:
+    rate = rules.BUCKETS["api"]
+    for number in range(rate.burst + 3):
+        story.run(f"b{number}", 1000 + number, 1000 + number, "api=1")
+
+
+def overtake(story: Story) -> None:
+    for number, start in ((1, 3000), (2, 2000)):
+        story.enqueue(1000 + 10 * number, f"l{number}", "queue_up", line="1")
+        story.run(f"l{number}", start, start + 10, "line=1", task="queue_up")
+
+
+def claim_while_paused(story: Story) -> None:
+    story.ask(1000, "pause")
+    story.run("p1", 9000, 9010, "queue:bulk", queue="bulk")
+    story.ask(9500, "resume")
+
+
+def start_after_a_cancel(story: Story) -> None:
+    story.ask(10, "cancel", "j1")
+
+
+def tick_too_often(story: Story) -> None:
+    for number in range(10):
+        story.run(f"t{number}", 300 + number, 300 + number, "tick", task="tick")
+
+
+def leave_a_slot(story: Story) -> None:
+    story.final.held.append("customer=1 is held by 1")
+
+
+DOCTORED: dict[str, tuple[Callable[[Story], None], ...]] = {
+    "every_acknowledged_job_ends": (lose, hang),
+    "every_acknowledged_job_runs": (skip, fail, cancel_by_itself, break_off),
+    "success_is_what_the_job_said": (succeed_in_another, succeed_twice, break_off),
+    "attempts_are_fenced": (run_a_number_twice, go_back, run_beside_itself, succeed_twice),
+    "limits_hold": (overlap,),
+    "rates_hold": (fill_a_window, empty_a_bucket),
+    "lines_are_in_order": (overtake,),
+    "paused_queues_rest": (claim_while_paused,),
+    "cancelled_jobs_do_not_start": (start_after_a_cancel,),
+    "ticks_come_once": (tick_too_often,),
+    "nothing_is_left": (leave_a_slot,),
+}
+
+
+def test_every_check_is_tried():
+    assert set(DOCTORED) == {check.__name__ for check in CHECKS}
+
+
+@pytest.mark.parametrize(
+    ("check", "doctor"), [(check, doctor) for check, doctors in DOCTORED.items() for doctor in doctors]
+)
+def test_what_is_wrong_is_noticed(story: Story, check: str, doctor: Callable[[Story], None]):
+    doctor(story)
+    assert check in names(story.said())
+
+
+# ── what explains an overlap, and what does not ──────────────────────────────────────────────────────────────────────
+
+
+def test_a_killed_process_ends_its_attempts(story: Story):
+    story.run("k1", 1000, None, "customer=3", pid=7)
+    story.note(1100, "killed", 7)
+    story.run("k1", 1200, 1250, "customer=3", attempt=2)
+    assert story.said() == []
+    story.run("k2", 1090, 1095, "customer=3")
+    assert names(story.said()) == {"limits_hold"}
+
+
+def test_a_process_that_is_frozen_for_long_counts_as_dead_and_for_a_moment_does_not(story: Story):
+    lease = rules.LEASE * 1000
+    story.run("f1", 1000, 1200 + lease, "customer=3", pid=7)
+    story.note(1100, "frozen", 7)
+    story.note(1100 + lease, "thawed", 7)
+    story.run("f2", 1050 + lease, 1060 + lease, "customer=3")
+    assert story.said() == []
+    short = Story()
+    short.run("f1", 1000, 1400, "customer=3", pid=7)
+    short.note(1100, "frozen", 7)
+    short.note(1200, "thawed", 7)
+    short.run("f2", 1150, 1160, "customer=3")
+    assert names(short.said()) == {"limits_hold"}
+
+
+def test_an_attempt_whose_worker_lost_its_lease_counts_for_nothing_from_then_on(story: Story):
+    story.run("f1", 1000, 3000, "customer=3", pid=7)
+    story.note(2000, "fenced", 7)
+    story.run("f2", 2100, 2200, "customer=3")
+    assert story.said() == []
+    story.run("f3", 1200, 1300, "customer=3")
+    assert names(story.said()) == {"limits_hold"}
+
+
+def test_an_adjusted_limit_is_held_to_what_operators_may_have_said_last(story: Story):
+    story.ask(1000, "set_limit", key="adjusted=1", max=1)
+    story.run("a1", 2000, 2100, "adjusted=1")
+    story.run("a2", 2050, 2060, "adjusted=1")
+    assert names(story.said()) == {"limits_hold"}
+    story.note(1900, "asked", 92, verb="set_limit", key="adjusted=1", max=3)
+    assert story.said() == []
+
+
+def test_a_raised_limit_that_was_never_answered_stays_possible(story: Story):
+    story.note(900, "asked", 92, verb="set_limit", key="adjusted=1", max=3)
+    story.ask(1000, "set_limit", key="adjusted=1", max=1)
+    for number in range(3):
+        story.run(f"a{number}", 2000 + number, 2100, "adjusted=1")
+    assert story.said() == []
+
+
+def test_a_late_start_is_explained_by_a_fault_and_not_by_itself(story: Story):
+    rate = rules.WINDOWS["account"]
+    for number in range(rate.most):
+        story.run(f"w{number}", 3000, 3001, "account=1", claimed=1900 * MS)
+    story.run("next", 3010, 3011, "account=1")
+    assert names(story.said()) == {"rates_hold"}
+    story.note(1800, "fault", id="store")
+    story.note(2990, "healed", id="store")
+    assert story.said() == []
+
+
+def test_only_first_attempts_that_were_asked_for_once_stand_in_line(story: Story):
+    story.enqueue(1000, "l1", "queue_up", line="1")
+    story.enqueue(1010, "l2", "queue_up", line="1")
+    story.run("l2", 2000, 2010, "line=1", task="queue_up")
+    story.run("l1", 3000, 3010, "line=1", attempt=2, task="queue_up")
+    story.final.attempts["l1"] = 2
+    assert story.said() == []

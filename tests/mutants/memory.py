@@ -1,0 +1,362 @@
+"""The rules that all stores share, and the memory engine."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Herd, Mutant
+
+ADMISSION, MOVES, LIFE, BLAME = (f"engine/{name}.py" for name in ("admission", "moves", "lifecycle", "blame"))
+BOOK, RATES = "engine/rulebook.py", "rates.py"
+LEDGER, ENGINE, SWEEP, STORE = (
+    f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store")
+)
+
+MUTANTS = [
+    # admission: rules 1 to 8
+    Mutant(
+        ADMISSION,
+        "rule.max - self.ledger.held(key)",
+        "rule.max - self.ledger.held(key) + 1",
+        "a key admits one too many",
+    ),
+    Mutant(
+        ADMISSION,
+        "if room < use.units or self._is_waited_for(use.key, job.queue):",
+        "if room < use.units:",
+        "a newcomer passes those who wait for tokens",
+    ),
+    Mutant(
+        ADMISSION,
+        "room = self.free(use.key) - self.ledger.offered(use.key, job.queue)\n            if room < use.units",
+        "room = self.free(use.key)\n            if room < use.units",
+        "newcomers are not counted as offered",
+    ),
+    Mutant(
+        ADMISSION,
+        "        for use in uses:\n            self._take(job, use)",
+        "        for use in uses[:1]:\n            self._take(job, use)",
+        "only the first key of several is taken",
+    ),
+    Mutant(
+        ADMISSION,
+        "        self._use_offer(job.offered_by)\n",
+        "",
+        "a used offer of a rate does not set its timer",
+    ),
+    Mutant(
+        ADMISSION,
+        "return free + self.ledger.holds(use.key, job) >= use.units",
+        "return False",
+        "a reservation does not admit the job that holds it",
+    ),
+    Mutant(
+        ADMISSION,
+        "return not self.ledger.has_waiters(use.key, job.queue)\n\n    def _take",
+        "return True\n\n    def _take",
+        "one that passes by takes tokens that others wait for",
+    ),
+    Mutant(
+        ADMISSION,
+        "            self.ledger.spend(use.key, rule, use.units)",
+        "            self.ledger.spend(use.key, rule, 1)",
+        "a start costs one token, whatever it should",
+    ),
+    Mutant(
+        ADMISSION,
+        "            self.ledger.spend(use.key, rule, use.units)",
+        "            self.ledger.spend(use.key, rule, use.units * 2)",
+        "a start takes its tokens twice",
+    ),
+    Mutant(
+        ADMISSION,
+        "passed_over = job.refusals is not None and job.offered_by not in (None, refused.key)",
+        "passed_over = False",
+        "a job that is passed over never reserves",
+    ),
+    Mutant(
+        ADMISSION,
+        "kept = self._reservable(refused, uses) if refusals >= self.patience else ()",
+        "kept = self._reservable(refused, uses)",
+        "a job reserves at its first refusal",
+    ),
+    Mutant(
+        ADMISSION,
+        "        self._drop_except(job, kept)\n        self.touch(job.offered_by)",
+        "        self.touch(job.offered_by)",
+        "a refused job keeps reservations behind the refusing key",
+    ),
+    Mutant(
+        ADMISSION,
+        "        self._drop_except(job, kept)\n        self.touch(job.offered_by)\n",
+        "        self._drop_except(job, kept)\n",
+        "a refused job does not pass its offer on",
+    ),
+    Mutant(
+        ADMISSION,
+        "        if is_rate(refused.key):\n            return ()\n",
+        "",
+        "a job that waits for a rate reserves slots",
+    ),
+    Mutant(
+        ADMISSION,
+        "        self.touched.update(dict.fromkeys(self.ledger.drop(jobs)))",
+        "        self.ledger.drop(jobs)",
+        "slots that come back are not offered",
+    ),
+    Mutant(
+        ADMISSION,
+        "            if job.offered_by is not None:\n                self.touch(job.offered_by)\n",
+        "",
+        "an offered job that leaves does not pass its offer on",
+    ),
+    Mutant(
+        ADMISSION,
+        "            if job.waiting_on is not None:\n                self._touch_rate(job.waiting_on)\n",
+        "",
+        "the head of a rate's line leaves without a look at the timer",
+    ),
+    Mutant(
+        ADMISSION,
+        "        room = self.free(key) - self.ledger.offered(key, queue)\n        if room <= 0:",
+        "        room = self.free(key)\n        if room <= 0:",
+        "room is offered twice",
+    ),
+    Mutant(
+        ADMISSION,
+        "            if job.units > room:\n                break\n",
+        "            if job.units > room:\n                continue\n",
+        "a cheap waiter passes an expensive one",
+    ),
+    Mutant(
+        ADMISSION,
+        "            if is_rate(key):\n                self._arm(key, queues)\n",
+        "",
+        "a rate's timer is never set",
+    ),
+    Mutant(
+        ADMISSION,
+        "        needed = self.ledger.offered(key, queue) + heads[0].units",
+        "        needed = heads[0].units",
+        "a rate's timer forgets what is offered already",
+    ),
+    Mutant(
+        ADMISSION,
+        "        self.give_back([job])\n        self.ledger.set_aside(job)",
+        "        self.ledger.set_aside(job)",
+        "a job that is set aside keeps its offer",
+    ),
+    Mutant(
+        ADMISSION,
+        "        looks = want + LOOK_MORE",
+        "        looks = 1 << 60",
+        "a claim looks at any number of jobs",
+    ),
+    # what happens to jobs
+    Mutant(
+        MOVES,
+        "        self.admission.give_back([job])\n        match verdict:",
+        "        match verdict:",
+        "an attempt that ends keeps its slots",
+    ),
+    Mutant(
+        MOVES,
+        "        self.admission.give_back([job])\n        self.end(job, JobState.CANCELLED, outcome=None)",
+        "        self.end(job, JobState.CANCELLED, outcome=None)",
+        "a cancelled job keeps its reservations and its offer",
+    ),
+    Mutant(
+        MOVES,
+        "if (job.id, job.attempt) not in known]",
+        "if job.id not in {id for id, _ in known}]",
+        "strays are compared by job, not by attempt",
+    ),
+    Mutant(MOVES, "tries=job.tries - (not verdict.counts)", "tries=job.tries", "a released attempt counts"),
+    Mutant(
+        MOVES,
+        "        for key in self.keys_waiting(scope):\n            self.admission.touch(key)\n",
+        "",
+        "a raised limit wakes nothing",
+    ),
+    Mutant(
+        MOVES,
+        "            self.adopt(Key(name).ident, **{kind: what})",
+        "            pass",
+        "a new cap does not count what runs already",
+    ),
+    Mutant(
+        MOVES,
+        "        self.book.changed()\n        self.admission.touch(key)",
+        "        self.book.changed()",
+        "a raised floating limit wakes nothing",
+    ),
+    Mutant(
+        MOVES,
+        '**({} if verdict.outcome in ("lost", "released") else INNOCENT)',
+        "",
+        "a suspect that fails by itself stays suspect",
+    ),
+    Mutant(
+        MOVES,
+        "            refusals=None, **INNOCENT,",
+        "            refusals=None,",
+        "a restarted job stays suspect",
+    ),
+    Mutant(
+        MOVES,
+        '        if spec.on_conflict == "raise" or rival.state is JobState.RUNNING:',
+        '        if spec.on_conflict == "raise":',
+        "a running rival is replaced",
+    ),
+    Mutant(
+        MOVES,
+        "        if job.due <= self.now:\n            self.admission.arrive(job)",
+        "        if True:\n            self.admission.arrive(job)",
+        "a future job arrives at once",
+    ),
+    Mutant(
+        MOVES,
+        "        self.change(job, due=self.now)\n        self.come(job)",
+        "        self.come(job)",
+        "an expedited job stays scheduled",
+    ),
+    Mutant(
+        LIFE,
+        '            return Again(min(job.due, now), "released", False)',
+        '            return Again(now, "released", False)',
+        "a released job loses its place",
+    ),
+    Mutant(
+        LIFE,
+        '    return Again(min(job.due, now), "lost", False, LOST)',
+        '    return Again(now, "lost", False, LOST)',
+        "a lost job loses its place",
+    ),
+    Mutant(
+        LIFE,
+        '    if job.cancel_requested:\n        return End(JobState.CANCELLED, "lost", LOST)\n',
+        "",
+        "a cancelled job that is lost runs again",
+    ),
+    Mutant(
+        LIFE,
+        '            if job.cancel_requested:\n                return End(JobState.CANCELLED, "failed", outcome.error)\n',
+        "",
+        "a cancelled job that fails is retried",
+    ),
+    Mutant(
+        BLAME,
+        "    fails = most == 0 or (alone and",
+        "    fails = most == 0 or (True and",
+        "a job fails by loss that was not the only suspect",
+    ),
+    Mutant(
+        BLAME,
+        "    return 0 if now - job.started_at > cleared_after(job.lost_after) else job.suspicion",
+        "    return job.suspicion",
+        "a suspect is never cleared by running on",
+    ),
+    Mutant(
+        BLAME,
+        "            return self.empty and not fit",
+        "            return True",
+        "a grave suspect runs beside others",
+    ),
+    Mutant(
+        BLAME,
+        "    suspicion = before + 1 if before < GRAVE or alone else GRAVE",
+        "    suspicion = before",
+        "a loss raises no suspicion",
+    ),
+    # numbers in force, rates
+    Mutant(
+        BOOK,
+        "scopes = [(key.name, key.value, tenant), (key.name, key.value, None), *scopes]",
+        "scopes = [*scopes, (key.name, key.value, tenant), (key.name, key.value, None)]",
+        "an override of a name beats that of a key",
+    ),
+    Mutant(
+        BOOK,
+        "        if known is not None and known.kind != limit.kind:",
+        "        if False:",
+        "a limit may change its kind",
+    ),
+    Mutant(
+        RATES,
+        "-(-self.period // self.limit)",
+        "(self.period // self.limit)",
+        "a pace is rounded down, above its rate",
+    ),
+    Mutant(
+        RATES,
+        "self.starts[0][0] <= now - pace.period",
+        "self.starts[0][0] < now - pace.period",
+        "a window is a microsecond too long",
+    ),
+    Mutant(
+        RATES,
+        "self.full_at = max(self.full_at, now) + units * pace.interval",
+        "self.full_at = self.full_at + units * pace.interval",
+        "an idle bucket saves up tokens for ever",
+    ),
+    # the memory engine
+    Mutant(
+        ENGINE,
+        "        if job is None or job.attempt != report.attempt:",
+        "        if job is None:",
+        "a report about an old attempt counts",
+    ),
+    Mutant(
+        ENGINE,
+        "            if number <= entry.number:",
+        "            if number < entry.number:",
+        "a message may come twice",
+    ),
+    Mutant(
+        ENGINE,
+        "        if entry is None or entry.lease_until <= now:\n            raise lapsed(worker)",
+        "        if entry is None:\n            raise lapsed(worker)",
+        "a worker without a lease may claim",
+    ),
+    Mutant(
+        ENGINE,
+        "            if self._store.ticks.get(name) != seen:\n                return False\n",
+        "",
+        "a tick comes once per worker",
+    ),
+    Mutant(
+        ENGINE,
+        "return move is Step.restart and (job.tenant, job.spec.unique) in self._store.unique",
+        "return False",
+        "a restart makes a second job of a unique key",
+    ),
+    Mutant(SWEEP, "    _timers(step)\n", "", "a rate's timer is never looked at"),
+    Mutant(SWEEP, "    _reservations(step)\n", "", "reservations never run out"),
+    Mutant(SWEEP, "    _overrides(step)\n", "", "overrides never run out"),
+    Mutant(
+        SWEEP,
+        "                step.store.let_go(key, holding)\n                step.admission.touch(key)",
+        "                step.store.let_go(key, holding)",
+        "a reservation that ran out wakes nothing",
+    ),
+    Mutant(
+        LEDGER,
+        "self._limit_reservations(job, self.now + self.reservation_ttl)",
+        "self._limit_reservations(job, None)",
+        "an offered job's reservations have no end",
+    ),
+    Mutant(
+        STORE,
+        "        rank = job.suspect_order if job.suspicion else job.order",
+        "        rank = job.order",
+        "suspects are not tried gravest first",
+    ),
+]
+
+_PURE = ("admission", "audit", "blame_outcomes", "keys", "lifecycle", "limits", "rates", "retry")
+
+HERD = Herd(
+    MUTANTS,
+    [
+        [*(f"tests/unit/test_{name}.py" for name in _PURE), "tests/conformance", "-k", "memory or unit"],
+        ["tests/worker", "tests/app", "-k", "memory"],
+    ],
+)

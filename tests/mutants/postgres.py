@@ -1,0 +1,86 @@
+"""The functions of PostgreSQL."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Herd, Mutant
+
+RULES, OFFER, GIVE, ARRIVE, CLAIM, READY, SETTLE, WORKERS, EXCHANGE, TICKS, LIMITS, STEER, SWEEP = (
+    f"engine/postgres/functions/{name}.sql"
+    for name in (
+        "010_rules", "020_offer", "030_give_back", "040_arrive", "050_claim", "060_ready", "070_settle", "100_workers",
+        "110_exchange", "137_ticks", "140_limits", "150_steer", "160_sweep",
+    )
+)  # fmt: skip
+
+MUTANTS = [
+    # numbers in force
+    Mutant(RULES, "WHEN NOT r.rate THEN r.number - (SELECT", "WHEN NOT r.rate THEN r.number + 1 - (SELECT", "a key admits one too many"),
+    Mutant(RULES, "THEN (r.period + r.number - 1) / r.number ELSE", "THEN r.period / r.number ELSE", "a pace is rounded down, above its rate"),
+    Mutant(RULES, "ORDER BY o.value IS NULL, o.tenant IS NULL LIMIT 1", "ORDER BY o.value IS NOT NULL, o.tenant IS NULL LIMIT 1", "an override of a name beats that of a key"),
+    Mutant(RULES, "WHERE s.key = r.key AND s.at > p_now - r.period), 0))", "WHERE s.key = r.key AND s.at >= p_now - r.period), 0))", "a window is a microsecond too long"),
+    Mutant(RULES, "ELSE coalesce(c.max, l.max) END AS number", "ELSE l.max END AS number", "what was computed does not count"),
+    # offers
+    Mutant(OFFER, "           array_agg(f.free - coalesce((SELECT sum(o.units)::bigint FROM headgate.live o\n                                        WHERE o.offered_by = q.key AND o.queue = q.queue), 0))", "           array_agg(f.free)", "room is offered twice"),
+    Mutant(OFFER, "WHERE r.room > 0 AND w.total <= r.room;", "WHERE r.room > 0;", "an expensive waiter is offered what is not there"),
+    Mutant(OFFER, "            INSERT INTO headgate.timers (key, at) VALUES (v_key, v_at)\n            ON CONFLICT (key) DO UPDATE SET at = excluded.at WHERE timers.at <> excluded.at;", "            NULL;", "a rate's timer is never set"),
+    Mutant(OFFER, "        UPDATE headgate.holders h SET expires_at = p_now + p_ttl WHERE h.job = ANY (p_seqs);\n", "", "an offered job's reservations have no end"),
+    Mutant(OFFER, "            DELETE FROM headgate.timers t WHERE t.key = v_key;", "            NULL;", "a rate's timer is not cleared"),
+    # giving back
+    Mutant(GIVE, "DELETE FROM headgate.holders h WHERE h.job = ANY (p_seqs) RETURNING h.key", "SELECT h.key FROM headgate.holders h WHERE h.job = ANY (p_seqs)", "slots are not given back"),
+    Mutant(GIVE, "        UNION SELECT j.offered_by FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.offered_by IS NOT NULL\n", "", "an offered job that leaves does not pass its offer on"),
+    Mutant(GIVE, "        UNION SELECT j.waiting_on FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.waiting_on LIKE 'r%'\n", "", "the head of a rate's line leaves without a look at the timer"),
+    Mutant(GIVE, "AND x.task = ANY (p_known)", "", "a short cut starts jobs of unknown tasks"),
+    Mutant(GIVE, "x.use_keys = ARRAY[r.key] AND", "true AND", "a short cut starts jobs that need other keys, too"),
+    # arrivals
+    Mutant(ARRIVE, "                IF v_room < r.units[i] OR v_waited[r.at[i]] THEN", "                IF v_room < r.units[i] THEN", "a newcomer passes those that wait"),
+    Mutant(ARRIVE, "                v_room := v_free[r.at[i]] - v_offered[r.at[i]];", "                v_room := v_free[r.at[i]];", "newcomers are not counted as offered"),
+    Mutant(ARRIVE, "                v_waited[r.at[v_parked]] := true;\n", "", "the first to wait is not seen by those that come behind it"),
+    Mutant(ARRIVE, "CASE WHEN w.waited THEN 0 ELSE a.room END AS room", "a.room AS room", "newcomers of one key pass those that wait"),
+    Mutant(ARRIVE, "                    v_offered[r.at[v_tight]] := v_offered[r.at[v_tight]] + r.units[v_tight];", "                    NULL;", "two newcomers of one step are promised the same room"),
+    # claims
+    Mutant(CLAIM, "                IF r.lined[i]\n                   OR (cardinality", "                IF (cardinality", "one that passes by takes tokens that others wait for"),
+    Mutant(CLAIM, "                       AND NOT (v_free[r.at[i]] + 1 >= r.units[i] AND r.keys[i] = ANY (r.own))) THEN", "                      ) THEN", "a reservation does not admit the job that holds it"),
+    Mutant(CLAIM, "                            v_spent[p] := v_spent[p] + r.units[i];", "                            v_spent[p] := v_spent[p] + 1;", "a start costs one token, whatever it should"),
+    Mutant(CLAIM, "                            v_free[p] := v_free[p] - r.units[i];\n", "", "tokens are taken twice in one step"),
+    Mutant(CLAIM, "            IF v_count >= p_patience AND r.keys[refused] NOT LIKE 'r%' THEN", "            IF v_count >= p_patience THEN", "a job that waits for a rate reserves slots"),
+    Mutant(CLAIM, "            IF v_count >= p_patience AND r.keys[refused] NOT LIKE 'r%' THEN", "            IF r.keys[refused] NOT LIKE 'r%' THEN", "a job reserves at its first refusal"),
+    Mutant(CLAIM, "                kept := r.keys[1 : refused - 1];", "                NULL;", "a job that is passed over never reserves"),
+    Mutant(CLAIM, "        IF r.offered_by IS NOT NULL THEN\n            touched := touched || r.offered_by;\n        END IF;\n", "", "a refused job does not pass its offer on"),
+    Mutant(CLAIM, "                drop_key := drop_key || k;\n                touched := touched || k;", "                drop_key := drop_key || k;", "a reservation that is let go wakes nothing"),
+    Mutant(CLAIM, "greatest(m.full_at, p_now) + p_units * r.\"interval\"", "m.full_at + p_units * r.\"interval\"", "an idle bucket saves up tokens for ever"),
+    Mutant(CLAIM, "DELETE FROM headgate.starts s WHERE s.key = p_key AND s.at <= p_now - r.period;", "DELETE FROM headgate.starts s WHERE s.key = p_key;", "a window forgets its starts"),
+    Mutant(CLAIM, "SET set_aside = true, offered_by = NULL, units = 0", "SET set_aside = true, units = 0", "a job that is set aside keeps its offer"),
+    # ready lines
+    Mutant(READY, "    IF v_paused OR cardinality(v_queues) > 1 THEN\n        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (\n            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)\n            WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue", "    IF v_paused OR cardinality(v_queues) > 1 THEN\n        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (\n            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)\n            GROUP BY q.queue", "paused queues are worked"),
+    # reports and workers
+    Mutant(SETTLE, "LEFT JOIN headgate.live l ON l.seq = j.seq AND l.seq = ANY (v_held) AND l.attempt = r.attempt", "LEFT JOIN headgate.live l ON l.seq = j.seq AND l.seq = ANY (v_held)", "a report about an old attempt counts"),
+    Mutant(SETTLE, "            AND l.worker || '' = p_worker AND l.state || '' = 'running'\n        ORDER BY l.seq FOR UPDATE);", "            AND l.state || '' = 'running'\n        ORDER BY l.seq FOR UPDATE);", "a report about another worker's attempt counts"),
+    Mutant(WORKERS, "    IF NOT leased OR last >= p_number THEN", "    IF NOT leased THEN", "a resume may come twice"),
+    Mutant(WORKERS, "WHERE j.seq = l.seq AND k.attempt = l.attempt)", "WHERE j.seq = l.seq)", "strays are compared by job, not by attempt"),
+    Mutant(WORKERS, "WHERE w.id = p_id AND w.lease_until > v_now;", "WHERE w.id = p_id;", "a lapsed lease is renewed"),
+    Mutant(WORKERS, "        v_touched := v_touched || headgate._give_back(p_seqs[i : i]);\n", "", "attempts that are given back keep their slots"),
+    Mutant(EXCHANGE, "AND w.number < coalesce(p_number, w.number + 1)", "", "an exchange may come twice"),
+    Mutant(EXCHANGE, "WHERE w.id = p_worker AND w.lease_until > at AND w.number", "WHERE w.id = p_worker AND w.number", "a worker without a lease may claim"),
+    Mutant(EXCHANGE, "WHERE j.seq = r.seq AND j.attempt = r.attempt AND j.worker", "WHERE j.seq = r.seq AND j.worker", "a success of an old attempt counts"),
+    # operators and time
+    Mutant(TICKS, "WHERE t.task = p_name AND t.at = p_seen;", "WHERE t.task = p_name;", "a tick comes once per worker"),
+    Mutant(LIMITS, "    PERFORM headgate._adopt(p_names, p_now);\n", "", "a new cap does not count what runs already"),
+    Mutant(LIMITS, "    v_offered := headgate._offer(ARRAY[p_key], v_now, p_ttl);", "    v_offered := 0;", "a raised floating limit wakes nothing"),
+    Mutant(LIMITS, "        offered := headgate._offer(v_wait, headgate._now(p_now), p_ttl);", "        offered := 0;", "a raised limit wakes nothing"),
+    Mutant(LIMITS, "    WHERE l.kind <> n.kind LIMIT 1;", "    WHERE false LIMIT 1;", "a limit may change its kind"),
+    Mutant(STEER, "            v_touched := v_touched || headgate._give_back(ARRAY[j.seq]);\n", "", "a cancelled job keeps what it holds"),
+    Mutant(STEER, "            UPDATE headgate.live x SET due = v_now WHERE x.seq = j.seq;\n", "", "an expedited job keeps its due time"),
+    Mutant(STEER, "    PERFORM headgate._schedule(p_seq, p_now, e.attempt, 0, NULL, e.progress);", "    PERFORM headgate._schedule(p_seq, p_now, 0, 0, NULL, e.progress);", "attempt numbers are used again after a restart"),
+    Mutant(SWEEP, "    v_touched := v_touched || v_timers;\n", "", "a rate's timer is never looked at"),
+    Mutant(SWEEP, "        SELECT v_touched || coalesce(array_agg(g.key), '{}') INTO v_touched FROM gone g;", "        PERFORM g.key FROM gone g;", "a reservation that ran out wakes nothing"),
+    Mutant(SWEEP, "    v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT p_most);", "    v_kept := '{}';", "reservations never run out"),
+]  # fmt: skip
+
+HERD = Herd(
+    MUTANTS,
+    [
+        ["tests/conformance", "tests/model", "-k", "postgres", "-m", "not slow"],
+        ["tests/postgres", "-m", "not slow"],
+        ["tests/processes", "-k", "postgres"],
+    ],
+)

@@ -1,0 +1,84 @@
+"""The SQLite engine: its ledger, its statements, its short cuts. The rules themselves are those of the memory herd."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Herd, Mutant
+
+LEDGER, STEP, SWEEP, CLAIM, TURN = (
+    f"engine/sqlite/{name}.py" for name in ("ledger", "step", "sweeping", "claiming", "turn")
+)
+
+
+def _statement(name: str, find: str, replace: str, breaks: str) -> Mutant:
+    return Mutant(f"engine/sqlite/statements/{name}.sql", find, replace, breaks)
+
+
+MUTANTS = [
+    # the ledger's counts
+    Mutant(LEDGER, "            self._held[key] += 1\n", "", "a slot that is taken does not count in its own step"),
+    Mutant(LEDGER, "            self._offered[offered_by, job.queue] += units\n", "            pass\n", "an offer does not count in its own step"),
+    Mutant(LEDGER, "            self._offered[job.offered_by, job.queue] -= job.units\n", "            pass\n", "an offer that is used counts on"),
+    Mutant(LEDGER, "        for key in keys:\n            self._held.pop(key, None)\n\n    def take_offer_back", "        pass\n\n    def take_offer_back", "slots that come back count until the step ends"),
+    Mutant(LEDGER, "        self._heads.pop((on.key, job.queue), None)\n        self._waited[on.key, job.queue] = True", "        self._waited[on.key, job.queue] = True", "the head of a line is remembered though another came before it"),
+    Mutant(LEDGER, "        self._waited[on.key, job.queue] = True", "", "the first to wait is not seen by those that come behind it"),
+    Mutant(LEDGER, "        self._waited.pop((key, queue), None)\n", "", "a line that was left is believed to be waited in"),
+    Mutant(LEDGER, "        if key in self._stale or self._new or self._changed:\n            self.flush()\n        elif", "        if", "the line is read before what was decided is written"),
+    Mutant(LEDGER, "            self._limit_reservations(job, self.now + self.settings.reservation_ttl)", "            self._limit_reservations(job, None)", "an offered job's reservations have no end"),
+    Mutant(LEDGER, "        return job.refusals is not None and job.refusals >= self.reserving", "        return False", "reservations are not seen"),
+    Mutant(LEDGER, "            self.drop_reservation(key, job.seq)\n        return gone", "            pass\n        return gone", "a reservation that is not needed stays"),
+    Mutant(LEDGER, "        keys = {key: None for key, _ in rows}\n        self._recount(keys)\n        return keys", "        keys = {key: None for key, _ in rows}\n        self._recount(keys)\n        return {}", "slots that come back are not offered"),
+    Mutant(LEDGER, '            self.executemany(sql("drop_one"), rows)', "            pass", "slots of a few jobs are not given back"),
+    Mutant(LEDGER, '            self.execute(sql("drop"), (to_json(rows),))', "            pass", "slots of many jobs are not given back"),
+    Mutant(LEDGER, '            self.execute(sql("forget_starts"), (key, self.now - pace.period))\n', "            self.execute(sql(\"forget_starts\"), (key, self.now))\n", "a window forgets its starts too soon"),
+    Mutant(LEDGER, '            self.execute(sql("put_meter"), (key, bucket.full_at))\n', "", "what was spent of a bucket is not written"),
+    Mutant(LEDGER, '            self.execute(sql("disarm"), (key,))', "            pass", "a rate's timer is not cleared"),
+    Mutant(LEDGER, '            self.execute(sql("arm"), (key, at))', "            pass", "a rate's timer is not set"),
+    Mutant(LEDGER, "            self.filled.update(job.queue for job in self._offers.values())\n", "", "an offered job's queue is not known to have ready jobs"),
+    # statements
+    _statement("claimable", "ORDER BY priority, due, seq", "ORDER BY due, seq", "priorities do not count among ready jobs"),
+    _statement("claimable", "AND set_aside = 0", "", "jobs of unknown tasks stand in the way"),
+    _statement("claimable_aside", "ORDER BY priority, due, seq", "ORDER BY seq", "priorities do not count among jobs that were set aside"),
+    _statement("waiters", "ORDER BY priority, due, seq", "ORDER BY seq", "priorities do not count among waiters"),
+    _statement("waited_for", "ORDER BY f.priority, f.due, f.seq LIMIT 1", "ORDER BY f.seq LIMIT 1", "the head of a line is not the first in order"),
+    _statement("waited_for", "(SELECT count(*) FROM holders h WHERE h.key = q.key)", "0", "a key that is looked at seems free"),
+    _statement("offered", "AND j.queue = k.value ->> 1", "", "offers of other queues count"),
+    _statement("due", "due <= ?1", "due < ?1", "a job is not due at its very time"),
+    _statement("due_timers", "at <= ?1", "at < ?1", "a rate's timer is late by an instant"),
+    _statement("expired_reservations", "expires_at <= ?1", "expires_at <= ?1 AND 0", "reservations never run out"),
+    _statement("lapsed", "lease_until <= ?1", "lease_until < ?1", "a lease lapses an instant late"),
+    _statement("rival", "AND state IN ('scheduled', 'ready', 'waiting', 'running')", "AND state IN ('scheduled', 'ready', 'waiting')", "a running job is no rival"),
+    _statement("adopt", "(?3 IS NULL OR task = ?3)", "1", "a cap of a task counts jobs of other tasks"),
+    _statement("adopt", "WHERE state = 'running'", "WHERE state = 'never'", "a new cap does not count what runs already"),
+    _statement("progress", "AND worker = ?3", "", "progress of another worker counts"),
+    _statement("succeed_few", "AND attempt = ?2", "", "a success of an old attempt counts"),
+    _statement("succeed_own", "AND jobs.attempt = r.value ->> 1", "", "a success of an old attempt counts among many"),
+    _statement("start_few", "attempt = attempt + 1, tries = tries + 1", "attempt = attempt + 1", "an attempt does not count"),
+    _statement("park", "offered_by = NULL, units", "units", "a parked job stays offered"),
+    _statement("make_ready", "offered_by = r.value ->> 1", "offered_by = NULL", "an offered job does not count as offered"),
+    _statement("cancelling", "AND cancel_requested = 1", "AND cancel_requested = 2", "a worker is not told of cancels"),
+    # steps and their short cuts
+    Mutant(STEP, "        self.admission.give_back(list(done.values()))\n", "", "a success keeps its slots"),
+    Mutant(STEP, "            done = {id: ended for id, ended in done.items() if self._ended_now(id, worker)}\n", "            pass\n", "a success that was refused gives slots back"),
+    Mutant(STEP, "            or job.attempt != report.attempt\n", "", "a report about an old attempt counts"),
+    Mutant(STEP, "            or job.worker != worker\n", "", "a report about another worker's attempt counts"),
+    Mutant(STEP, "        own = [claim for claim in found if claim is not None and claim.terms == self.book.terms]", "        own = [claim for claim in found if claim is not None]", "the short cut for own claims is taken though caps have changed"),
+    Mutant(STEP, "            self.ledger.leave_line(job.waiting_on, job.queue)\n", "            pass\n", "a waiter that left is still the head of its line"),
+    # time
+    Mutant(SWEEP, "    timers = _timers(step)\n", "    timers = 0\n", "a rate's timer is never looked at"),
+    Mutant(SWEEP, "    _reservations(step)\n    unsettled", "    unsettled", "the sweep leaves reservations alone"),
+    Mutant(SWEEP, "        step.ledger.drop_reservation(key, seq)\n        step.admission.touch(key)", "        step.ledger.drop_reservation(key, seq)", "a reservation that ran out wakes nothing"),
+    Mutant(SWEEP, "        if override.until is not None and override.until <= step.now:", "        if False:", "overrides never run out"),
+    # claims
+    Mutant(CLAIM, "        return sorted(names - self.turn.paused)", "        return sorted(names)", "paused queues are worked by workers of all queues"),
+    Mutant(CLAIM, "if name not in self.turn.paused]", "]", "paused queues are worked by workers that name them"),
+    Mutant(CLAIM, "        fit = set(self._room().first(job for job in found if job.task in self.turn.known))", "        fit = set(found)", "any number of suspects run beside each other"),
+]  # fmt: skip
+
+HERD = Herd(
+    MUTANTS,
+    [
+        ["tests/conformance", "tests/sqlite", "-k", "sqlite", "-m", "not slow", "-p", "no:randomly"],
+        ["tests/model", "-k", "sqlite"],
+        ["tests/app", "tests/processes", "-k", "sqlite"],
+    ],
+)

@@ -1,0 +1,78 @@
+"""The worker: exchanges, doubt, leases, outcomes, stopping. It is the same on every store."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Herd, Mutant
+
+LOOP, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, SHIFT, PART, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING = (
+    f"worker/{name}.py"
+    for name in (
+        "loop", "lease", "outbox", "runner", "run", "outcome", "shift", "part", "suspects", "capacity", "ticker", "sweep",
+        "timing",
+    )
+)  # fmt: skip
+
+MUTANTS = [
+    # exchanges and doubt
+    Mutant(LOOP, "        self._number += 1\n", "        self._number = max(self._number, 1)\n", "messages are not numbered anew"),
+    Mutant(LOOP, "        self._doubt = True\n        if self._unanswered", "        if self._unanswered", "a message without an answer leaves no doubt"),
+    Mutant(LOOP, "            self._outbox.put_back(reports)", "            pass", "reports that were not sent are lost"),
+    Mutant(LOOP, "        if self._is(id):\n            await self._receive(answer, len(reports), want)", "        if True:\n            await self._receive(answer, len(reports), want)", "what came under a lost lease is run"),
+    Mutant(LOOP, "        with within(self._lease.timing.call):\n            answer = await send(self._number)", "        answer = await send(self._number)", "an exchange has no deadline"),
+    Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._runner.known]", "attempts whose outcome waits to be sent are given back"),
+    Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._outbox.known]", "running attempts are given back after a doubt"),
+    Mutant(LOOP, "        abandoned = self._runner.abandon(alive)\n", "        abandoned = 0\n", "what is no longer this worker's runs on"),
+    Mutant(LOOP, "        self._outbox.keep(alive)\n", "", "outcomes of attempts that were taken back are sent"),
+    Mutant(LOOP, "        self._runner.cancel(resumed.cancelling)\n", "", "a cancel in the answer to a resume is missed"),
+    Mutant(LOOP, "            self._runner.cancel(answer.cancelling)\n", "            pass\n", "a cancel in the answer to an exchange is missed"),
+    Mutant(LOOP, "        if answer.more:\n            self._rung = True\n", "", "a worker does not ask again where there is more"),
+    Mutant(LOOP, "        for attempt in attempts[room:]:\n            self._outbox.settle(Released(attempt.job, attempt.number))", "        for attempt in attempts[room:]:\n            pass", "jobs that came while it was told to stop are kept"),
+    Mutant(LOOP, "        return self._share.want(self._outbox.waiting) if self.claiming else 0", "        return self._share.want(self._outbox.waiting)", "a worker that stops claims on"),
+    Mutant(LOOP, "            except LeaseLost:\n                self._lease.lose(self._lease.id, LAPSED)", "            except LeaseLost:\n                pass", "a lapsed lease is not noticed in an exchange"),
+    Mutant(LOOP, "        self._sweep.expect(answer.next_due, answer.now)\n", "", "what is due soon waits for the next regular sweep"),
+    Mutant(LOOP, "        self._poll_at = self._last + jittered(POLL)", "        self._poll_at = self._last + 3600", "a lost ring is never noticed"),
+    # leases
+    Mutant(LEASE, "        self._until = sent + self.timing.fence\n        self._arm()", "        self._until = sent + self.timing.fence", "a worker does not fence itself"),
+    Mutant(LEASE, "            self._until = max(self._until, sent + self.timing.fence)", "            pass", "a renewal does not prolong the lease"),
+    Mutant(LEASE, "            self._disarm()\n            self._lost(why)", "            self._disarm()", "a worker that lost its lease runs its jobs on"),
+    Mutant(LEASE, '        id = f"{self._options.name}-{os.urandom(4).hex()}"', "        id = self._options.name", "an id of a registration is used again"),
+    Mutant(LEASE, "        if self._lease.held and (seconds := self._stuck_for()) > timing.stuck:", "        if self._lease.held and (seconds := self._stuck_for()) > 1e9:", "the lease is renewed though no exchange gets through"),
+    Mutant(LEASE, "            self._runner.cancel(beat.cancelling)\n", "", "a cancel in the answer to a heartbeat is missed"),
+    Mutant(LEASE, "                await self._part.retire(self.id)\n", "                pass\n", "a worker goes without retiring"),
+    Mutant(TIMING, "        self.fence = lease * 0.95", "        self.fence = lease * 1.5", "a worker fences itself after the store has given its jobs away"),
+    Mutant(TIMING, "        self.renewal = lease / 3", "        self.renewal = lease * 2", "leases are renewed too late"),
+    # outcomes
+    Mutant(OUTBOX, "        self._outcomes[:0] = outcomes\n", "        self._outcomes += outcomes\n", "what could not be sent goes last next time"),
+    Mutant(OUTBOX, "        self._outcomes.append(outcome)\n        self._bell.ring()", "        self._outcomes.append(outcome)", "an outcome waits for the next poll"),
+    Mutant(OUTBOX, "        return [*progress.values(), *outcomes]", "        return [*outcomes, *progress.values()]", "progress is reported after the outcome"),
+    Mutant(OUTCOME, "    again = run.task.retry.covers(error) and attempt.tries < attempt.retry.attempts", "    again = run.task.retry.covers(error)", "retries have no end"),
+    Mutant(OUTCOME, "    again = run.task.retry.covers(error) and attempt.tries < attempt.retry.attempts", "    again = attempt.tries < attempt.retry.attempts", "exceptions that should not be retried are"),
+    Mutant(OUTCOME, '        case "release":\n            return Released(attempt.job, attempt.number)\n', "", "a job that is given back fails"),
+    Mutant(OUTCOME, "    if attempt.tries >= attempt.retry.attempts:\n        return None\n", "", "RetryLater has no end"),
+    # running
+    Mutant(RUNNER, "(r.attempt.job, r.attempt.number) not in alive]", "r.attempt.job not in {job for job, _ in alive or ()}]", "an old attempt of a job runs on because a new one is alive"),
+    Mutant(RUNNER, "            del self.running[run.attempt.job]\n            run.interrupt(\"abandon\")", "            del self.running[run.attempt.job]", "what is abandoned is not cancelled"),
+    Mutant(RUNNER, "            if run.fate is not None:\n                raise asyncio.CancelledError\n            outcome = returned(run, await", "            outcome = returned(run, await", "a coroutine that was cancelled before it began runs"),
+    Mutant(RUNNER, "        self._capacity.give()\n", "", "a place is not given back"),
+    Mutant(RUNNER, "        if run.timer is not None:\n            run.timer.cancel()\n", "", "timers of ended attempts run on"),
+    Mutant(RUN, '        if self.fate is None or fate == "abandon":', "        if True:", "a later reason to end counts"),
+    Mutant(RUN, "            self.context.ask_to_end()\n", "", "a thread does not see that it should end"),
+    Mutant(CAPACITY, "        free = self._concurrency - self.taken\n", "        free = self._concurrency - self.taken + 1\n", "a worker runs one job too many"),
+    Mutant(CAPACITY, "        free = min(free, self._threads.free) if self._uses_threads else free\n", "", "jobs hold slots while they wait for a thread"),
+    Mutant(SUSPECTS, "        if self._holder is part or (self._holder is None and first is part):", "        if True:", "several parts claim suspects at once"),
+    # duties and stopping
+    Mutant(TICKER, "        if last is None:\n            await self._engine.tick(task.name, None, now, ())", "        if last is None:\n            await self._engine.tick(task.name, None, now, [tick_job(task, now)])", "a new periodic task runs at once"),
+    Mutant(TICKER, 'id=f"{task.name}@{text}", at=tick', "at=tick", "two workers make two jobs of one tick"),
+    Mutant(SWEEP, "        if swept.more:\n            self._next = 0.0\n            return SHORTEST\n", "", "a sweep that has more to do waits for the next one"),
+    Mutant(SHIFT, "        for part in self.parts:\n            part.exchange.claiming = False\n", "", "a stopping worker claims while it waits"),
+    Mutant(SHIFT, "            for part in self.parts:\n                part.runner.release()\n", "", "a stopping worker does not ask its jobs to end"),
+    Mutant(PART, "        if self.runner.running:\n            self.lease.forget()\n            return\n", "", "a worker retires while a thread of it runs on"),
+]  # fmt: skip
+
+HERD = Herd(
+    MUTANTS,
+    [
+        ["tests/worker", "-k", "not postgres", "-m", "not slow"],
+        ["tests/app", "tests/processes", "-k", "sqlite or memory"],
+    ],
+)

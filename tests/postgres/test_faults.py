@@ -1,0 +1,251 @@
+"""What locks, time and garbled rows must not do: late messages, late bookings, early calls, unreadable jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import pytest
+
+from headgate.clock import SECOND
+from headgate.engine.audit import audit
+from headgate.engine.contract import Filter, Limit, Override, Succeeded, Worker
+from headgate.engine.postgres import PostgresEngine
+from headgate.engine.postgres.scripts import quoted
+from headgate.errors import ConfigError, StaleMessage
+from headgate.job import JobState, NewJob
+from headgate.keys import Key, Use
+from tests.postgres.conftest import OpenEngine
+from tests.postgres_server import PostgresProcess
+
+A = (Use(Key("A").ident),)
+R = (Use(Key("R", rate=True).ident),)
+
+
+@asynccontextmanager
+async def held_key(process: PostgresProcess, schema: str, key: str) -> AsyncGenerator[Any]:
+    """A transaction that holds a key's row, until it is left or `rollback` is called."""
+    connection = await asyncpg.connect(process.dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute(f"INSERT INTO {quoted(schema)}.keys VALUES ($1) ON CONFLICT DO NOTHING", key)
+    await connection.execute(f"SELECT 1 FROM {quoted(schema)}.keys WHERE key = $1 FOR UPDATE", key)
+    try:
+        yield transaction
+    finally:
+        await connection.close()
+
+
+async def waits(process: PostgresProcess, number: int = 1) -> None:
+    """Until so many statements wait for a lock."""
+    async with asyncio.timeout(10):
+        while process.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] < number:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_message_that_waits_for_a_lock_takes_effect_before_a_newer_one_or_never(
+    open_engine: OpenEngine, process: PostgresProcess, schema: str
+) -> None:
+    """The exchange is past its fence and waits for a key when the worker resumes over another connection."""
+    engine = await open_engine()
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("j", "t", uses=A)])
+    async with held_key(process, schema, A[0].key) as holder:
+        late = asyncio.create_task(engine.exchange("w", [], 1, number=1))
+        await waits(process)
+        resuming = asyncio.create_task(engine.resume_worker("w", 2, []))
+        await waits(process, 2)
+        await holder.rollback()
+    answer, resumed = await late, await resuming
+    assert [attempt.job for attempt in answer.attempts] == ["j"]
+    assert resumed.taken_back == 1, "what the late message claimed is not left behind"
+    assert await engine.states(["j"]) == [JobState.READY]
+    assert audit(await engine.snapshot()) == []
+
+
+async def test_a_message_that_waits_for_the_rules_is_refused_when_a_newer_one_was_faster(
+    open_engine: OpenEngine, process: PostgresProcess, schema: str
+) -> None:
+    engine = await open_engine()
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("j", "t")])
+    connection = await asyncpg.connect(process.dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    async with connection.transaction():
+        await connection.execute(f"UPDATE {quoted(schema)}.workers SET number = 2 WHERE id = 'w'")
+        late = asyncio.create_task(engine.exchange("w", [], 1, number=1))
+        await waits(process)
+    await connection.close()
+    with pytest.raises(StaleMessage):
+        await late
+    assert await engine.states(["j"]) == [JobState.READY]
+
+
+async def test_an_override_that_runs_out_and_a_job_that_becomes_due_meet_in_one_sweep(
+    engine: PostgresEngine,
+) -> None:
+    now = 1_000 * SECOND
+    await engine.declare([Limit("A", "concurrency", 1)], now=now)
+    await engine.override(Override("A", 0, until=now + 10 * SECOND), now=now)
+    await engine.register(Worker("w", frozenset({"t"}), lease=600 * SECOND), now=now)
+    await engine.enqueue([NewJob("j", "t", uses=A, delay=5 * SECOND)], now=now)
+    await engine.sweep(now=now + 20 * SECOND)
+    answer = await engine.exchange("w", [], 1, now=now + 20 * SECOND)
+    assert [attempt.job for attempt in answer.attempts] == ["j"]
+
+
+async def test_a_start_is_booked_when_it_happens_and_not_when_its_step_began(
+    open_engine: OpenEngine, process: PostgresProcess, schema: str
+) -> None:
+    engine = await open_engine()
+    await engine.declare([Limit("R", "rate", 1, 2 * SECOND, algorithm="sliding_window")])
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("j", "t", uses=R)])
+    async with held_key(process, schema, R[0].key) as holder:
+        claiming = asyncio.create_task(engine.exchange("w", [], 1))
+        await waits(process)
+        await asyncio.sleep(0.3)
+        released = await engine.clock()
+        await holder.rollback()
+    (attempt,) = (await claiming).attempts
+    assert attempt.started_at >= released
+    ((at,),) = process.execute(f"SELECT at FROM {quoted(schema)}.starts")
+    assert at == attempt.started_at
+
+
+async def test_a_tick_calls_after_its_commit(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    there: list[list[Any]] = []
+    name = quoted(schema)
+    stop = engine.watch_work(lambda: there.append(process.execute(f"SELECT id FROM {name}.jobs")))
+    await asyncio.sleep(0.2)
+    there.clear()
+    await engine.tick("nightly", None, 1, [NewJob("n", "t")])
+    assert there
+    assert there[0] == [("n",)]
+    stop()
+
+
+async def test_another_kind_is_refused_also_together_with_jobs(engine: PostgresEngine) -> None:
+    await engine.declare([Limit("A", "concurrency", 1)])
+    with pytest.raises(ConfigError, match="declared as concurrency in this store, and now as rate"):
+        await engine.declare([Limit("A", "rate", 1, SECOND)])
+    with pytest.raises(ConfigError, match="and now as rate"):
+        await engine.enqueue([NewJob("j", "t")], limits=[Limit("A", "rate", 1, SECOND)])
+    assert await engine.states(["j"]) == [None]
+    assert [status.kind for status in await engine.limits()] == ["concurrency"]
+
+
+# ── rows that cannot be read ─────────────────────────────────────────────────────────────────────────────────────────
+
+GARBLED = {
+    "a retry policy that is no JSON": "UPDATE SCHEMA.jobs SET retry = 'nonsense' WHERE id = 'bad'",
+    "a retry policy of another shape": "UPDATE SCHEMA.jobs SET retry = '{\"a\": 1}' WHERE id = 'bad'",
+    "a key that is no ident": "UPDATE SCHEMA.live SET use_keys = '{nonsense}' WHERE priority = 10",
+    "fewer units than keys": "UPDATE SCHEMA.live SET use_units = '{}' WHERE priority = 10",
+}
+
+
+@pytest.mark.parametrize("what", GARBLED)
+@pytest.mark.parametrize("delay", [0, SECOND])
+async def test_a_job_that_cannot_be_read_fails_and_disturbs_no_other(
+    engine: PostgresEngine, process: PostgresProcess, schema: str, what: str, delay: int
+) -> None:
+    now = 1_000 * SECOND
+    await engine.declare([Limit("A", "concurrency", 1)], now=now)
+    await engine.register(Worker("w", frozenset({"t"}), lease=600 * SECOND), now=now)
+    await engine.enqueue([NewJob("bad", "t", uses=A, priority=10, delay=delay)], now=now)
+    await engine.enqueue([NewJob("good", "t", uses=A, delay=delay)], now=now)
+    process.execute(GARBLED[what].replace("SCHEMA", quoted(schema)))
+    now += 2 * SECOND
+    await engine.sweep(now=now)
+    assert [job.id for job in await engine.find(Filter())] == ["good", "bad"]
+    assert audit(await engine.snapshot(now=now)) is not None
+    ran: list[str] = []
+    for number in range(1, 4):
+        answer = await engine.exchange("w", [], 5, number=number, now=now)
+        ran += [attempt.job for attempt in answer.attempts]
+    assert ran == ["good"]
+    (bad,) = await engine.get(["bad"])
+    assert bad is not None
+    assert bad.state is JobState.FAILED
+    assert "cannot be read" in (bad.error or "")
+    assert [status.held for status in await engine.limits(now=now)] == [1]
+    assert [verdict.done for verdict in await engine.delete(["bad"], now=now)] == [True]
+    await engine.exchange("w", [Succeeded("good", 1)], 0, now=now)
+    assert audit(await engine.snapshot(now=now)) == []
+
+
+async def test_a_job_whose_policy_cannot_be_read_fails_when_its_worker_is_lost(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("bad", "t"), NewJob("good", "t")])
+    await engine.exchange("w", [], 2)
+    process.execute(
+        f"UPDATE {quoted(schema).replace('%', '%%')}.jobs SET retry = 'nonsense' WHERE id = %s", "bad"
+    )
+    lost = await engine.report_lost(["w"])
+    assert [job.id for job in lost.failed] == ["bad"]
+    assert await engine.states(["bad", "good"]) == [JobState.FAILED, JobState.READY]
+
+
+# ── self-healing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_recheck_mends_what_no_step_would_look_at(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    name = quoted(schema)
+    await engine.declare([Limit("A", "concurrency", 1), Limit("R", "rate", 1, 10 * SECOND)])
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("gone", "t"), NewJob("orphan", "t")])
+    await engine.exchange("w", [], 2)
+    await engine.enqueue([NewJob(id, "t", uses=A) for id in ("a1", "a2")])
+    await engine.enqueue([NewJob(id, "t", uses=R) for id in ("r1", "r2")])
+    await engine.exchange("w", [], 10)
+    await engine.exchange("w", [Succeeded("gone", 1), Succeeded("a1", 1)], 0)
+    process.execute(
+        f"INSERT INTO {name}.holders SELECT 'c0:A', seq, 1, false FROM {name}.jobs WHERE id = 'gone'"
+    )
+    process.execute(f"UPDATE {name}.live SET state = 'waiting', waiting_on = 'c0:A', offered_by = NULL, refusals = 0, "
+                    f"units = 1, worker = NULL, started_at = NULL WHERE state = 'ready'")  # fmt: skip
+    process.execute(f"DELETE FROM {name}.timers")
+    process.execute(f"UPDATE {name}.live SET worker = 'stranger' WHERE seq = (SELECT seq FROM {name}.jobs "
+                    f"WHERE id = 'orphan')")  # fmt: skip
+    healed = (await engine.recheck()).healed
+    assert sorted(sentence.split()[0] for sentence in healed) == ["'A'", "job", "jobs"]
+    assert audit(await engine.snapshot()) == []
+    process.execute(f"UPDATE {name}.live SET state = 'waiting', waiting_on = 'c0:A', offered_by = NULL, refusals = 0 "
+                    f"WHERE state = 'ready' AND use_keys IS NOT NULL")  # fmt: skip
+    assert ["waited on 'A'" in sentence for sentence in (await engine.recheck()).healed] == [True]
+    assert (await engine.recheck()).healed == ()
+    assert audit(await engine.snapshot()) == []
+
+
+# ── processes of the release before ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_calls_of_the_release_before_still_work(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    name = quoted(schema)
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.override(Override("A", 0, until=1))
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("j", "t", uses=A)])
+    async with engine.lanes.connection() as connection:
+        await connection.fetchrow(f"SELECT * FROM {name}.sweep($1, $2, $3, $4)", None, 10, [1, 1, 1], "me")
+        rows = await connection.fetch(
+            "SELECT place, id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued, "
+            "progress, at, leased, refused::text[], cancelling, next_due, more, wake, ended, again, set_aside "
+            f"FROM {name}.exchange($1, $2, $3::text::integer[], $4, $5, $6::text::bigint[], $7, $8, $9, $10, $11, "
+            "$12::text::bigint[], $13, $14)",
+            "w", [], "{}", [], [], "{}", 1, None, None, 8, 10, "{1,1,1}", "me", False,
+        )  # fmt: skip
+    assert [row["id"] for row in rows] == ["j", None]
+    assert rows[-1]["leased"]

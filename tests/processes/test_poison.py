@@ -1,0 +1,187 @@
+"""Jobs that kill their process (rule 15): the guilty end failed and the innocent succeed, under a real supervisor."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import App
+from headgate.job import JobState
+from tests.processes.child import ROOT, eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
+
+PATIENCE = 60.0
+
+
+class Deployment:
+    """An app on a store, and supervisors with their worker processes."""
+
+    def __init__(self, shop: Any, log: Path) -> None:
+        self.shop = shop
+        self.app: App = shop.app
+        self.log = log
+        self._supervisors: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *options: str, processes: int = 2, concurrency: int = 100) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "headgate", "worker", "tests.processes.poison_shop:app"]
+        command += ["--processes", str(processes), "--concurrency", str(concurrency), *options]
+        with self.log.open("ab") as log:
+            supervisor = subprocess.Popen(command, cwd=ROOT, env={**os.environ}, stderr=log)
+        self._supervisors.append(supervisor)
+        return supervisor
+
+    def children(self, supervisor: subprocess.Popen[bytes]) -> list[int]:
+        """The pids of its worker processes."""
+        path = Path(f"/proc/{supervisor.pid}/task")
+        return [int(pid) for task in path.iterdir() for pid in (task / "children").read_text().split()]
+
+    def until_done(self, patience: float = PATIENCE) -> float:
+        """Wait until no job is left to do; returns the seconds it took."""
+        began, unfinished = time.monotonic(), ["scheduled", "ready", "waiting", "running"]
+
+        def done() -> bool:
+            time.sleep(0.05)
+            return self.app.count_sync(state=unfinished) == 0
+
+        eventually(done, "all jobs to end", patience)
+        return time.monotonic() - began
+
+    def close(self) -> None:
+        """Stop everything in good order, then by force."""
+        for supervisor in self._supervisors:
+            supervisor.terminate()
+        for supervisor in self._supervisors:
+            try:
+                supervisor.wait(20)
+            except subprocess.TimeoutExpired:
+                supervisor.kill()
+                supervisor.wait(5)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    monkeypatch.setenv("HEADGATE_URL", store_url)
+    monkeypatch.delitem(sys.modules, "tests.processes.poison_shop", raising=False)
+    shop = importlib.import_module("tests.processes.poison_shop")
+    deployment = Deployment(shop, tmp_path / "log")
+    try:
+        yield deployment
+        report = deployment.app.audit_sync()
+        assert report.ok, report.problems
+    finally:
+        deployment.close()
+        deployment.app.close_sync()
+        sys.modules.pop("tests.processes.poison_shop", None)
+
+
+def check(deployment: Deployment, guilty: list[Any], innocent: list[Any]) -> None:
+    """The guilty failed with a reason that says so, and a line in the log; all others succeeded."""
+    assert deployment.app.count_sync(state="succeeded") == len(innocent)
+    log = deployment.log.read_text()
+    for handle in guilty:
+        info = handle.info_sync()
+        assert info.state is JobState.FAILED
+        assert "as the only suspect: it probably kills its process" in (info.error or "")
+        assert any("ERROR" in line and handle.id in line for line in log.splitlines())
+
+
+def test_one_poison_job_among_two_hundred_fails_alone(deployment: Deployment, record_property: Any):
+    shop = deployment.shop
+    jobs = [shop.innocent.job() for _ in range(100)]
+    handles = deployment.app.enqueue_many_sync([*jobs, shop.poison.job(), *jobs_again(shop, 100)])
+    deployment.start()
+    took = deployment.until_done()
+    record_property("seconds", took)
+    print(f"1 poison among 200: {took:.1f} s, {handles[100].info_sync().attempt} crashes")
+    check(deployment, [handles[100]], [*handles[:100], *handles[101:]])
+
+
+def jobs_again(shop: Any, count: int) -> list[Any]:
+    return [shop.innocent.job() for _ in range(count)]
+
+
+def test_two_poison_jobs_of_different_tasks_fail_and_no_other(deployment: Deployment):
+    shop = deployment.shop
+    jobs = [*jobs_again(shop, 50), shop.poison.job(0.05), *jobs_again(shop, 50), shop.other_poison.job(0.15)]
+    handles = deployment.app.enqueue_many_sync(jobs)
+    deployment.start()
+    print(f"2 poison among 100: {deployment.until_done():.1f} s")
+    guilty = [handles[50], handles[101]]
+    check(deployment, guilty, [handle for handle in handles if handle not in guilty])
+
+
+def test_poison_that_strikes_late_is_found_too(deployment: Deployment):
+    shop = deployment.shop
+    jobs = [shop.innocent.job(1.5) for _ in range(60)]
+    handles = deployment.app.enqueue_many_sync([*jobs, shop.poison.job(1.0)])
+    deployment.start()
+    print(f"late poison among 60: {deployment.until_done():.1f} s")
+    check(deployment, [handles[-1]], handles[:-1])
+
+
+def test_a_coroutine_that_blocks_the_loop_for_longer_than_the_lease_is_kept_fails_alone(
+    deployment: Deployment,
+):
+    shop = deployment.shop
+    handles = deployment.app.enqueue_many_sync([shop.block.job(4.0), *jobs_again(shop, 40)])
+    deployment.start("--lease", "0.6s")
+    print(f"a blocked loop among 40: {deployment.until_done(100):.1f} s")
+    check(deployment, handles[:1], handles[1:])
+    assert "has been blocked for" in deployment.log.read_text()
+
+
+def test_three_deploys_that_kill_every_worker_fail_nothing(deployment: Deployment):
+    shop = deployment.shop
+    deployment.app.enqueue_many_sync([shop.innocent.job(3.0) for _ in range(100)])
+    supervisor = deployment.start()
+    for _ in range(3):
+        pids = eventually(
+            lambda: (p := deployment.children(supervisor)) and len(p) == 2 and p, "two processes"
+        )
+        eventually(lambda: deployment.app.count_sync(state="running") > 0, "jobs to run")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda gone=pids: not set(gone) & set(deployment.children(supervisor)), "their end")
+    print(f"three deploys with kill -9: {deployment.until_done():.1f} s")
+    assert deployment.app.count_sync(state="succeeded") == 100
+
+
+def test_a_crash_does_not_slow_long_innocent_jobs_by_more_than_half(deployment: Deployment):
+    shop, seconds = deployment.shop, 12.0
+    handles = deployment.app.enqueue_many_sync([shop.innocent.job(seconds) for _ in range(20)])
+    guilty = shop.poison.enqueue_sync(1.0)
+    deployment.start(concurrency=20)
+    eventually(lambda: deployment.app.count_sync(state="running") > 0, "jobs to run")
+    took = deployment.until_done()
+    print(f"jobs of {seconds:.0f} s beside poison: {took:.1f} s")
+    check(deployment, [guilty], handles)
+
+
+def test_slots_of_a_child_that_died_are_back_in_well_under_a_second(
+    deployment: Deployment, tmp_path: Path, record_property: Any
+):
+    """The lease is a minute: only the supervisor's word can return them so soon."""
+    notes = tmp_path / "notes"
+    handle = deployment.shop.hold.enqueue_sync(str(notes))
+    deployment.start("--lease", "60s", concurrency=5)
+    eventually(lambda: len(deployment.app.workers_sync()) == 2, "both processes")
+    eventually(lambda: notes.exists() and notes.read_text().endswith("\n"), "the first attempt")
+    pid = int(notes.read_text().split()[0])
+    killed = time.time()
+    os.kill(pid, signal.SIGKILL)
+    assert handle.result_sync(timeout=10) != pid
+    took = float(notes.read_text().splitlines()[1].split()[1]) - killed
+    record_property("seconds", took)
+    print(f"slot back {took * 1000:.0f} ms after kill -9")
+    assert took < 1.0
+    assert [attempt.outcome for attempt in handle.info_sync().attempts] == ["lost", "succeeded"]

@@ -1,0 +1,174 @@
+"""A store in several parts: each has its own lease and exchanges, and they share the places of the worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from headgate.engine.contract import Part
+from headgate.engine.memory import MemoryEngine
+from headgate.job import JobState
+from headgate.worker import run_until_idle
+from headgate.worker.capacity import MOMENT, Capacity
+from headgate.worker.suspects import SuspectsTurn
+from headgate.worker.threads import Threads
+from tests.worker.stand_in import FailingEngine, StandIn, ended, put, tasks, working
+
+
+class Split(MemoryEngine):
+    """A whole made of several stores, each of which can be cut off."""
+
+    def __init__(self, count: int = 2) -> None:
+        super().__init__()
+        self.stores = [FailingEngine() for _ in range(count)]
+        for number, store in enumerate(self.stores):
+            store.name = f"part {number}"
+
+    def parts(self) -> Sequence[Part]:
+        return self.stores
+
+
+class Gate:
+    """Jobs that wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.most = 0
+        self.go = asyncio.Event()
+        self.full = asyncio.Event()
+        self.task = StandIn("work", self.work)
+
+    async def work(self) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        if self.running == 10:
+            self.full.set()
+        try:
+            await self.go.wait()
+        finally:
+            self.running -= 1
+
+
+async def test_a_worker_works_for_all_parts_within_its_concurrency():
+    split, gate = Split(3), Gate()
+    ids = [[await put(store, gate.task) for _ in range(20)] for store in split.stores]
+    async with working(split, gate.task, concurrency=10) as (worker, watcher):
+        assert len(worker.ids) == 3 or await watcher.seen("registered", 3)
+        await watcher.seen("idle", 3)
+        gate.go.set()
+        for store, of_store in zip(split.stores, ids, strict=True):
+            assert {job.state for job in await ended(store, *of_store)} == {JobState.SUCCEEDED}
+    assert gate.most == 10
+
+
+async def test_one_part_alone_can_use_every_place():
+    split, gate = Split(4), Gate()
+    ids = [await put(split.stores[2], gate.task) for _ in range(30)]
+    async with working(split, gate.task, concurrency=10):
+        async with asyncio.timeout(10):
+            await gate.full.wait()
+        gate.go.set()
+        await ended(split.stores[2], *ids)
+
+
+async def test_a_part_with_work_is_served_beside_one_with_a_long_backlog():
+    split = Split()
+    order = []
+
+    async def work(part):
+        order.append(part)
+        await asyncio.sleep(0.001)
+
+    task = StandIn("work", work)
+    first, second = split.stores
+    backlog = [await put(first, task, args={"part": 0}) for _ in range(400)]
+    few = [await put(second, task, args={"part": 1}) for _ in range(40)]
+    async with working(split, task, concurrency=8):
+        await ended(second, *few)
+        await ended(first, *backlog)
+    assert order.index(1) < 60
+    assert 439 - order[::-1].index(1) < 200, "not behind the backlog"
+
+
+async def test_a_silent_part_does_not_hold_up_the_others():
+    split, gate = Split(), Gate()
+    silent, alive = split.stores
+    gate.go.set()
+    async with working(split, gate.task, concurrency=10, lease=6) as (_, watcher):
+        await watcher.seen("idle", 2)
+        silent.open_gate.clear()
+        await put(silent, gate.task)  # its claim asks for every place, and gets no answer
+        await asyncio.sleep(0.05)
+        ids = [await put(alive, gate.task) for _ in range(50)]
+        async with asyncio.timeout(1.5):
+            await ended(alive, *ids)
+        silent.open_gate.set()
+
+
+async def test_a_part_that_is_away_leaves_the_lease_of_the_others_alone():
+    split, gate = Split(), Gate()
+    away, alive = split.stores
+    id = await put(alive, gate.task)
+    async with working(split, gate.task, lease=0.5) as (_, watcher):
+        await watcher.seen("registered", 2)
+        away.cut = True
+        fenced = await watcher.seen("fenced")
+        (registered,) = await alive.workers()
+        assert fenced.facts["worker"] != registered.worker.id
+        gate.go.set()
+        (job,) = await ended(alive, id)
+        away.cut = False
+    assert (job.state, job.attempt) == (JobState.SUCCEEDED, 1)
+
+
+async def test_working_until_idle_empties_all_parts():
+    split, gate = Split(3), Gate()
+    gate.go.set()
+    ids = [[await put(store, gate.task) for _ in range(25)] for store in split.stores]
+    assert await run_until_idle(split, tasks(gate.task), concurrency=4) == 75
+    for store, of_store in zip(split.stores, ids, strict=True):
+        assert set(await store.states(of_store)) == {JobState.SUCCEEDED}
+
+
+def capacity(concurrency: int) -> Capacity:
+    return Capacity(concurrency, Threads(1, "test"), uses_threads=False)
+
+
+def test_free_places_are_divided_between_those_that_want_some(monkeypatch: pytest.MonkeyPatch):
+    places, woken = capacity(7), []
+    a, b = places.share(lambda: woken.append("a")), places.share(lambda: woken.append("b"))
+    assert a.want(0) == 7, "alone in line"
+    assert (b.want(0), a.want(0)) == (3, 4)
+    a.ask(4)
+    assert b.want(0) == 3
+    a.end(hungry=True)
+    assert woken == ["b"], "it has waited longest"
+
+
+def test_a_claim_without_an_answer_keeps_only_its_even_share(monkeypatch: pytest.MonkeyPatch):
+    now = [100.0]
+    monkeypatch.setattr("headgate.worker.capacity.time.monotonic", lambda: now[0])
+    places = capacity(10)
+    silent, other = places.share(lambda: None), places.share(lambda: None)
+    silent.ask(silent.want(0))
+    assert other.want(0) == 0
+    now[0] += MOMENT * 1.01
+    assert other.want(0) == 5
+    other.ask(5)
+    for _ in range(5):
+        places.take()
+    other.end(hungry=False)
+    assert silent.room(10) == 5, "the rest of a late answer is given back"
+
+
+def test_only_one_part_at_a_time_claims_suspects_and_each_gets_its_turn():
+    turn = SuspectsTurn()
+    assert turn.take("a")
+    assert not turn.take("b")
+    turn.give_back("a")
+    assert not turn.take("a"), "b has waited"
+    assert turn.take("b")
+    turn.leave("b")
+    assert turn.take("a")
