@@ -15,6 +15,7 @@ import apsw
 import pytest
 
 from headgate import App
+from headgate.engine.contract import Worker
 from headgate.engine.sqlite import SqliteEngine, connection
 from headgate.engine.sqlite.migrate import APPLICATION_ID, migrations
 from headgate.errors import ConfigError, EngineUnavailable, HeadgateError, SchemaMismatch
@@ -388,3 +389,24 @@ async def test_a_process_that_changes_its_folder_keeps_its_file(
     assert await engine.states(["a", "b"]) == [JobState.READY] * 2
     await engine.close()
     assert os.listdir(tmp_path / "elsewhere") == []
+
+
+async def test_a_file_of_the_first_version_is_brought_up_to_date_with_all_that_it_holds(path: Path):
+    old = apsw.Connection(str(path))
+    old.execute("PRAGMA journal_mode = WAL")
+    old.execute(migrations()[0])
+    old.execute(
+        "INSERT INTO jobs (id, task, queue, tenant, priority, due, state, enqueued_at, args, retry) "
+        "VALUES ('j', 't', 'q', '', 50, 1, 'ready', 1, '{}', '[3,1000000,2.0,5,0.0]')"
+    )
+    old.execute("INSERT INTO starts (key, at, units) VALUES ('r0:W', 1, 1)")
+    old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    old.execute("PRAGMA user_version = 1")
+    old.close()
+    engine = SqliteEngine(path)
+    assert await engine.migrate() == (1, 2)
+    await engine.open()
+    await engine.register(Worker("w", frozenset({"t"})))
+    (attempt,) = (await engine.exchange("w", [], 1, number=1)).attempts
+    assert (attempt.job, attempt.suspicion, attempt.retry.losses) == ("j", 0, 5)
+    await engine.close()

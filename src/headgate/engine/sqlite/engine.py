@@ -200,7 +200,7 @@ class SqliteEngine(Engine):
 
     def _forget_own(self, step: Step) -> None:
         """Forget workers whose lease is over, the one that is about to begin among them."""
-        live = {id for (id, *_) in step.execute(sql("workers"))}
+        live = {id for (id,) in step.execute(sql("worker_ids"))}
         self._own = {id: own for id, own in self._own.items() if id in live}
 
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
@@ -294,7 +294,7 @@ class SqliteEngine(Engine):
 
     async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
         def work(step: Step) -> Lost:
-            known = {id for (id, *_) in step.execute(sql("workers")).fetchall()}
+            known = {id for (id,) in step.execute(sql("worker_ids")).fetchall()}
             lost = [step.lose_worker(worker) for worker in dict.fromkeys(workers) if worker in known]
             return Lost(sum(one.attempts for one in lost), tuple(job for one in lost for job in one.failed))
 

@@ -141,8 +141,8 @@ def explain(step: Step, id: str) -> Facts | None:
     if job is None:
         return None
     key = None if isinstance(job, Unreadable) else job.waiting_on
-    live = [status.worker for status in workers(step) if status.lease_until > step.now]
-    serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
+    live = step.execute(sql("live_workers"), (step.now,)).fetchall()
+    serving = [tasks for queues, tasks in live if queues is None or job.queue in _read_queues(queues)]
     return Facts(
         job=job.shown(),
         limit=None if key is None else _status(step, key),
@@ -152,7 +152,7 @@ def explain(step: Step, id: str) -> Facts | None:
         earliest=None if key is None else _earliest(step, key, job.units),
         paused=(job.queue,) in step.execute(sql("paused")).fetchall(),
         serving=len(serving),
-        knowing=sum(job.task in worker.tasks for worker in serving),
+        knowing=sum(job.task in _read_tasks(tasks) for tasks in serving),
         now=step.now,
     )
 
@@ -195,7 +195,7 @@ def snapshot(step: Step) -> Snapshot:
         holders=dict(holders),
         free=dict(_free(step, keys)),
         timers=dict(step.execute(sql("timers"))),
-        workers=frozenset(status.worker.id for status in workers(step)),
+        workers=frozenset(id for (id,) in step.execute(sql("worker_ids"))),
         now=step.now,
         most=dict(_most(step, waited)),
         unsettled=frozenset(_unsettled(step, waited)),

@@ -34,7 +34,7 @@ from headgate.keys import Key, slots
 
 log = logging.getLogger("headgate.engine")
 
-SLICE = 500
+SLICE = 200
 """Waited-for keys of a changed limit that one step looks at; other steps run in between."""
 Claims = dict[str, Claim]
 """The jobs that a worker has claimed, by id."""

@@ -1,0 +1,2 @@
+-- The ids of the registered workers.
+SELECT id FROM workers;
