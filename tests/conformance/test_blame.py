@@ -87,14 +87,22 @@ async def test_suspects_without_room_stand_in_nobodys_way(world: World) -> None:
     assert found[2:] == [f"new{number}" for number in range(1, 19)]
 
 
-async def test_a_worker_may_decline_suspects(world: World) -> None:
-    await world.fill(2)
-    await world.claim(1)
-    await world.lose()
-    answer = await world.exchange(want=2, suspects=False)
-    assert [attempt.job for attempt in answer.attempts] == ["j2"]
-    answer = await world.exchange(want=2)
-    assert [(attempt.job, attempt.suspicion) for attempt in answer.attempts] == [("j1", 1)]
+async def test_a_worker_may_decline_suspects_but_for_those_that_were_lost_once(world: World) -> None:
+    await world.enqueue("j1")
+    for _ in range(2):
+        await crash(world)
+    await world.fill(2, prefix="new")
+    await world.claim(1, worker="doomed", queues=["default"])
+    await world.lose("doomed")
+    assert await suspicions(world, "j1", "new1", "new2") == [3, 0, 0], "the grave one was tried first"
+    await world.exchange(want=1, worker="doomed", suspects=False)
+    await world.lose("doomed")
+    assert await suspicions(world, "j1", "new1", "new2") == [3, 1, 0]
+    answer = await world.exchange(want=3, suspects=False)
+    assert [(attempt.job, attempt.suspicion) for attempt in answer.attempts] == [("new1", 1), ("new2", 0)]
+    await world.end("new1", "new2")
+    answer = await world.exchange(want=3)
+    assert [(attempt.job, attempt.suspicion) for attempt in answer.attempts] == [("j1", 3)]
 
 
 async def test_everything_that_ran_becomes_one_level_more_suspect(world: World) -> None:

@@ -46,7 +46,9 @@ async def growth(scratch: Path, url: str, sizes: list[int], samples: int) -> Fig
     await engine.declare(LIMITS)
     await engine.register(Worker("w", frozenset({"t"}), None, 86_400 * SECOND, concurrency=1000))
     probe, filled, steps = _Probe(engine), 0, dict[int, dict[str, list[float]]]()
-    await engine.enqueue(_jobs("first", "grown", -EACH, EACH))  # so that pages are full in an empty store, too
+    await engine.enqueue(
+        _jobs("first", "grown", -EACH, EACH)
+    )  # so that pages are full in an empty store, too
     await probe.measure(2)  # the first calls prepare statements and scripts
     for size in sorted(sizes):
         while filled < size:

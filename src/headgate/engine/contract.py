@@ -474,8 +474,9 @@ class Part(ABC):
         for workers that know them. Refused jobs are parked. Raises LeaseLost, changing nothing, when the worker's lease
         has lapsed.
 
-        Suspects (rule 15) are claimed only as far as the worker has room for them (blame.py), and not at all where
-        `suspects` is False; meanwhile they stay ready, in a line of their own, out of the way of other jobs.
+        Suspects (rule 15) are claimed only as far as the worker has room for them (blame.py), and where `suspects` is
+        False only those of level 1, as if no others stood in line; meanwhile they stay ready, in a line of their own,
+        out of the way of other jobs.
         """
 
     async def resume_worker(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from heapq import merge
 from itertools import islice
 
-from headgate.engine.blame import GRAVE, Room, gravity, level
+from headgate.engine.blame import APART, GRAVE, Room, gravity, level
 from headgate.engine.contract import Worker
 from headgate.engine.memory.store import JobLine, Store
 from headgate.engine.stored import Stored
@@ -27,7 +27,7 @@ class ReadyJobs:
     def __call__(self, most: int) -> Sequence[Stored]:
         found: list[Stored] = []
         groups = self._groups()
-        suspects = self._suspects(groups, most) if self.suspects else []
+        suspects = self._suspects(groups, most)
         found += [job for job in suspects if job.suspicion >= GRAVE]
         light = sorted((job for job in suspects if job.suspicion < GRAVE), key=lambda job: job.order)
         for names in groups:
@@ -57,10 +57,14 @@ class ReadyJobs:
         found: list[Stored] = []
         for names in groups:
             lines = self._lines(self.store.suspects, self.store.suspects_aside, names)
-            first = merge(*(line.first(most) for line in lines), key=lambda job: job.suspect_order)
+            first = merge(*(self._first(line, most) for line in lines), key=lambda job: job.suspect_order)
             found += islice(first, most)
         found.sort(key=lambda job: -gravity(job.suspicion))
         running = self.store.running.get(self.worker.id, {}).values()
         room = Room(self.worker.concurrency, (level(job, self.now) for job in running))
         fit = set(room.first(job for job in found if job.task in self.worker.tasks))
         return [job for job in found if job in fit or job.task not in self.worker.tasks]
+
+    def _first(self, line: JobLine, most: int) -> list[Stored]:
+        """The first of a line of suspects; only light ones where the worker wants no others."""
+        return line.first(most) if self.suspects else [job for job in line if job.suspicion < APART][:most]
