@@ -44,7 +44,7 @@ async def test_numbers_and_times_beyond_the_edge_are_refused(
     engine = await open_engine(server.url)
     await engine.declare([Limit("A", "concurrency", 1), Limit("F", "floating", 1)])
     with server.client() as client:
-        before = {key: client.dump(key) for key in client.keys()}
+        before = {key: client.dump(key) for key in client.scan_iter()}
         for job in (
             NewJob("j", "t", at=EARLIEST - 1),
             NewJob("j", "t", at=LATEST + 1),
@@ -67,4 +67,4 @@ async def test_numbers_and_times_beyond_the_edge_are_refused(
             await engine.override(Override("A", LONGEST + 1))
         with pytest.raises(ConfigError, match="None lifts the limit"):
             await engine.compute(Key("F").ident, LONGEST + 1)
-        assert {key: client.dump(key) for key in client.keys()} == before
+        assert {key: client.dump(key) for key in client.scan_iter()} == before

@@ -23,6 +23,7 @@ def make_old(server: RedisProcess) -> None:
     with server.client() as client:
         client.delete(BASE + "computes", BASE + "refreshed", BASE + "numbers")
         for worker, record in client.hgetall(BASE + "workers").items():
+            assert isinstance(record, bytes)
             client.hset(BASE + "workers", worker, msgspec.msgpack.encode(msgspec.msgpack.decode(record)[:5]))
         client.hset(BASE + "meta", "version", 1)
 
