@@ -3,7 +3,7 @@
 -- p_number    the number of this message, larger than that of every message of the registration before (rule 13); NULL:
 --             not numbered
 -- p_want      how many jobs to claim, from p_queues in this order or from all (NULL)
--- p_suspects  whether suspects may be among them, as far as the worker has room for them (rule 15)
+-- p_suspects  whether suspects of a level above 1 may be among them, as far as the worker has room for them (rule 15)
 -- p_by        the listener of this process; p_sole: it is this worker's alone and wants no call while the worker is
 --             full. When it begins to want one, `more` asks for another look: what was committed meanwhile called
 --             nobody.
@@ -30,7 +30,6 @@ SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_known   text[];
     v_places_of integer;       -- how many jobs the worker runs at once
-    v_who     text;            -- the worker, if it takes on suspects
     v_seqs    bigint[];
     v_kinds   text[];
     v_texts   text[];
@@ -91,8 +90,6 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    v_who := CASE WHEN p_suspects THEN p_worker END;
-    v_suspect := v_suspect AND p_suspects;
     more := false;
     wake := false;
     ended := cardinality(p_jobs) > 0;
@@ -161,7 +158,8 @@ BEGIN
         IF v_first IS DISTINCT FROM v_last OR p_queues IS NOT NULL OR v_aside OR v_fresh OR v_paused OR v_suspect
             THEN
             SELECT r.seqs, r.spare, r.limited, r.newcomers INTO v_cands, v_spare, v_limited, v_new
-            FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}', v_who, v_places_of, at) AS r;
+            FROM headgate._ready(p_queues, v_known, least(v_wanted, v_looks), '{}', p_worker, v_places_of,
+                                 p_suspects, at) AS r;
             wake := v_spare;
         END IF;
         IF cardinality(v_keys) > cardinality(v_seqs) THEN  -- they have several: so will who is offered what comes back
@@ -236,7 +234,8 @@ BEGIN
                 -- Those found before are held, so that others pass over them, and may not be among the next.
                 wake := wake OR coalesce(cardinality(v_cands), 0) > 0;
                 SELECT r.seqs, r.spare, r.limited INTO v_cands, v_spare, v_limited
-                FROM headgate._ready(p_queues, v_known, v_asked, v_left, v_who, v_places_of, at) AS r;
+                FROM headgate._ready(p_queues, v_known, v_asked, v_left, p_worker, v_places_of,
+                                 p_suspects, at) AS r;
                 wake := wake OR v_spare;
                 v_needed := NULL;
             END IF;
