@@ -190,7 +190,7 @@ def test_a_crash_does_not_slow_long_innocent_jobs_by_more_than_half(deployment: 
     check(deployment, [guilty], handles)
     jobs = [handle.info_sync() for handle in handles]
     began = min(attempt.started_at for job in jobs for attempt in job.attempts)
-    took = (max(job.ended_at for job in jobs) - began).total_seconds()
+    took = (max(job.ended_at for job in jobs if job.ended_at) - began).total_seconds()
     print(f"jobs of {seconds:.0f} s beside poison: {took:.1f} s")
     assert took <= 1.5 * seconds
 
