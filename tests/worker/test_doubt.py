@@ -171,7 +171,11 @@ async def test_what_an_answer_brings_after_the_lease_was_lost_is_not_run(failing
         runs.append(current_job().attempt)
 
     task = StandIn("work", work)
-    failing._pass_gate = failing.open_gate.wait  # for ever, without a deadline
+
+    async def wait():
+        await failing.open_gate.wait()  # without a deadline
+
+    failing._pass_gate = wait
     async with working(failing, task, lease=1.5) as (_, watcher):
         await watcher.seen("idle")
         failing.open_gate.clear()  # the claim takes effect, and its answer is under way
