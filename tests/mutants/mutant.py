@@ -18,6 +18,11 @@ class Mutant(NamedTuple):
     breaks: str
 
     @property
+    def name(self) -> str:
+        """What it is called in a report."""
+        return f"{self.file}: {self.breaks}"
+
+    @property
     def text(self) -> str:
         """The file as it is."""
         return (SOURCE / self.file).read_text()

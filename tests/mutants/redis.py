@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant(ADMISSION, "  if not claim or #ids > claim.want then return false end", "  if not claim then return false end", "a short cut starts more than was wanted"),
     Mutant(ADMISSION, "    if claim.served and not claim.served[need.queue] then return false end\n", "", "a short cut starts jobs of queues that the worker does not serve"),
     Mutant(ADMISSION, "    if Admission.is_rate(ident) then Ledger.arm(ident, Admission.timer_of(ident, queues)) end\n", "", "a rate's timer is never set"),
-    Mutant(ADMISSION, "Ledger.offered(ident, queue) + Ledger.waiter(member).units", "Ledger.waiter(member).units", "a rate's timer forgets what is offered already"),
+    Mutant(ADMISSION, "when(meter, rule, Ledger.offered(ident, queue) + job.units)", "when(meter, rule, job.units)", "a rate's timer forgets what is offered already"),
     # holders
     Mutant(HOLDING, "    key.held = Ledger.held(ident) + 1", "    key.held = Ledger.held(ident)", "a slot that is taken does not count in its own step"),
     Mutant(HOLDING, "  Ledger.at(ident).held = Ledger.held(ident) - 1", "  Ledger.at(ident).held = Ledger.held(ident)", "a slot that is given back counts until the step ends"),
@@ -61,8 +61,8 @@ MUTANTS = [
     Mutant(STEP, "  if not lease or lease <= now then Store.refuse('lapsed', worker) end", "  if not lease then Store.refuse('lapsed', worker) end", "a worker without a lease may claim"),
     # time
     Mutant(SWEEP, "  local rung = timers()\n", "  local rung = 0\n", "a rate's timer is never looked at"),
-    Mutant(SWEEP, "  reservations()\n  overrides()", "  overrides()", "reservations never run out"),
-    Mutant(SWEEP, "  reservations()\n  overrides()", "  reservations()", "overrides never run out"),
+    Mutant(SWEEP, "  reservations()\n  local changing", "  local changing", "reservations never run out"),
+    Mutant(SWEEP, "  overrides()\n  local expired", "  local expired", "overrides never run out"),
     Mutant(SWEEP, "      Ledger.let_go(ident, job)\n      Admission.touch(ident)", "      Ledger.let_go(ident, job)", "a reservation that ran out wakes nothing"),
     Mutant(SWEEP, "  local meters, computed = forget_meters(), forget_computed()", "  local meters, computed = false, forget_computed()", "full buckets and old windows are kept for ever"),
     Mutant(RATES, "  meter.full_at = math.max(meter.full_at, now) + units * pace.interval", "  meter.full_at = meter.full_at + units * pace.interval", "an idle bucket saves up tokens for ever"),
