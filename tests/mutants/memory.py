@@ -471,12 +471,18 @@ MUTANTS = [
     ),
 ]
 
-_PURE = ("admission", "audit", "blame_outcomes", "keys", "lifecycle", "limits", "rates", "retry")
+_PURE = ("admission", "audit", "blame", "blame_outcomes", "keys", "lifecycle", "limits", "rates", "retry")
 
 HERD = Herd(
     MUTANTS,
     [
-        [*(f"tests/unit/test_{name}.py" for name in _PURE), "tests/conformance", "-k", "memory or unit"],
+        [
+            *(f"tests/unit/test_{name}.py" for name in _PURE),
+            "tests/conformance",
+            "tests/sqlite/test_healing.py",
+            "-k",
+            "memory or unit",
+        ],
         ["tests/worker", "tests/app", "-k", "memory"],
     ],
 )
