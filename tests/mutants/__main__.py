@@ -32,7 +32,7 @@ from tests.mutants.mutant import ROOT, SOURCE, Mutant
 PATIENCE = 150
 """Seconds for one stage of tests."""
 PYTEST = [
-    "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:randomly", "--timeout=20",
+    "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:randomly", "--timeout=10",
 ]  # fmt: skip
 
 

@@ -17,9 +17,9 @@ MUTANTS = [
     # the ledger's counts
     Mutant(LEDGER, "            self._held[key] += 1\n", "            pass\n", "a slot that is taken does not count in its own step"),
     Mutant(LEDGER, "            self._offered[offered_by, job.queue] += units\n", "            pass\n", "an offer does not count in its own step"),
-    Mutant(LEDGER, "            self._offered[job.offered_by, job.queue] -= job.units\n", "            pass\n", "an offer that is used counts on"),
+    Mutant(LEDGER, "rows = [(key, job.seq) for job in jobs for key", "rows = [(key, job.seq) for job in jobs[:1] for key", "of several attempts that end only the first gives its slots back"),
     Mutant(LEDGER, "        for key in keys:\n            self._held.pop(key, None)\n\n    def take_offer_back", "        pass\n\n    def take_offer_back", "slots that come back count until the step ends"),
-    Mutant(LEDGER, "        self._heads.pop((on.key, job.queue), None)\n        self._waited[on.key, job.queue] = True", "        self._waited[on.key, job.queue] = True", "the head of a line is remembered though another came before it"),
+    Mutant(LEDGER, "gone = [key for key in self._reservations(job) if key not in keep]", "gone = self._reservations(job)", "a job that is refused again keeps no reservation"),
     Mutant(LEDGER, "        self._waited[on.key, job.queue] = True", "", "the first to wait is not seen by those that come behind it"),
     Mutant(LEDGER, "        self._waited.pop((key, queue), None)\n", "", "a line that was left is believed to be waited in"),
     Mutant(LEDGER, "        if key in self._stale or self._new or self._changed:\n            self.flush()\n        elif", "        if", "the line is read before what was decided is written"),
