@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
+from headgate import App
 from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Settings, Succeeded, Worker
 from headgate.engine.deadline import within
@@ -246,6 +248,58 @@ async def test_a_node_that_hangs_holds_up_only_its_own_partitions(cluster: Clust
     finally:
         os.kill(hung.process.pid, signal.SIGCONT)
     await engine.close()
+
+
+async def test_a_worker_goes_on_with_the_partitions_of_the_other_nodes(
+    program: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Jobs come from another process, so that the wakes, too, must find a node that answers."""
+    cluster = Cluster(program, 0, "--cluster-require-full-coverage", "no")
+    url = f"{cluster.url}?partitions=8"
+    owners = [await asyncio.to_thread(cluster.owner, slot_of(tag("headgate", n))) for n in range(8)]
+    hung = owners[0]  # where the worker listens
+    assert hung.process is not None
+    tenants = {home(f"t{number}", 8): f"t{number}" for number in range(100)}
+    others = [tenants[number] for number, owner in enumerate(owners) if owner is not hung]
+    held = [tenants[number] for number, owner in enumerate(owners) if owner is hung]
+    assert others
+    assert held
+    app, producer = App(url), App(url)
+
+    @app.task
+    async def double(number: int) -> int:
+        return number * 2
+
+    @producer.task(name=double.name)
+    async def elsewhere(number: int) -> int: ...
+
+    async def ended(tenants: Iterable[str]) -> list[float]:
+        """How long a job of each tenant takes from here to its result."""
+        seconds: list[float] = []
+        for tenant in tenants:
+            begun = time.monotonic()
+            handle = await elsewhere.options(tenant=tenant).enqueue(4)
+            assert await handle.result(timeout=30) == 8
+            seconds.append(time.monotonic() - begun)
+        return seconds
+
+    try:
+        async with app, producer, app.worker(concurrency=4, lease=3):
+            await ended([*others, *held])
+            os.kill(hung.process.pid, signal.SIGSTOP)
+            try:
+                delays = [await ended(others) for _ in range(6)]
+            finally:
+                os.kill(hung.process.pid, signal.SIGCONT)
+            assert max(max(each) for each in delays) < 5, (
+                "found by looking, until the listener has another node"
+            )
+            assert max(delays[-1]) < 0.5
+            await ended([*others, *held])
+            assert (await producer.audit()).ok
+        assert not [each for each in caplog.records if each.exc_info], "no duty has stumbled"
+    finally:
+        cluster.stop()
 
 
 async def test_what_partitions_cannot_share_is_refused(cluster: Cluster) -> None:

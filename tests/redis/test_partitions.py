@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from headgate import App, ConcurrencyLimit, ConfigError
-from headgate.engine.contract import Worker
+from headgate.engine.contract import Settings, Worker
+from headgate.engine.open import make_engine
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.calling import Calls
 from headgate.engine.redis.spread import home
 from headgate.errors import EngineError, LeaseLost, StaleMessage
 from headgate.job import JobState, NewJob
+from headgate.testing import Clock
 from tests.redis.conftest import OpenEngine, StartServer
 
 PARTITIONS = 4
@@ -78,6 +80,23 @@ async def test_a_part_is_woken_for_jobs_of_its_own_partition(
     assert [event.is_set() for event in woken] == [False, False, True, False]
     for stop in stops:
         stop()
+
+
+async def test_every_part_is_woken_when_a_clock_is_moved(start_server: StartServer) -> None:
+    clock = Clock()
+    engine = make_engine(f"{start_server().url}?partitions={PARTITIONS}", Settings(), clock)
+    await engine.open()
+    woken: list[asyncio.Event] = [asyncio.Event() for _ in TENANTS]
+    stops = [part.watch_work(event.set) for part, event in zip(engine.parts(), woken, strict=True)]
+    await asyncio.gather(*(asyncio.wait_for(event.wait(), 5) for event in woken))  # it listens now
+    await asyncio.sleep(0.1)
+    for event in woken:
+        event.clear()
+    clock.advance(1)
+    assert all(event.is_set() for event in woken)
+    for stop in stops:
+        stop()
+    await engine.close()
 
 
 async def test_the_whole_of_a_split_store_has_no_lease(engine: RedisEngine) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from headgate.engine.contract import Engine, Settings, Wake
+from headgate.engine.contract import Engine, Part, Settings, Wake
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -217,8 +217,13 @@ def _redis(url: str, settings: Settings, clock: Clock | None) -> Engine:
 
 
 def _wake_on_moves(engine: Engine, clock: MovingClock) -> None:
-    """When time jumps, a worker that sleeps until the next due time must look again."""
-    watch_work = engine.watch_work
+    """When time jumps, a worker that sleeps until the next due time must look again, in every part of the store."""
+    for part in dict.fromkeys((engine, *engine.parts())):
+        _wake_part_on_moves(part, clock)
+
+
+def _wake_part_on_moves(part: Part, clock: MovingClock) -> None:
+    watch_work = part.watch_work
 
     def watch(wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
         ends = watch_work(wake, queues), clock.watch(wake)
@@ -229,4 +234,4 @@ def _wake_on_moves(engine: Engine, clock: MovingClock) -> None:
 
         return end
 
-    engine.watch_work = watch
+    part.watch_work = watch

@@ -148,7 +148,10 @@ class Sentinels(Servers):
 
 
 class ClusterNodes(Servers):
-    """The owners of slots, as the nodes tell them."""
+    """The owners of slots, as the nodes tell them.
+
+    Event loops read and doubt them while threads ask the nodes: a table that is in use is replaced, never changed.
+    """
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -160,7 +163,8 @@ class ClusterNodes(Servers):
         return self._owners.get(slot, False)
 
     def moved(self, slot: int, address: Address) -> None:
-        self._owners[slot] = self._before[slot] = address
+        self._owners = {**self._owners, slot: address}
+        self._before[slot] = address
         self._nodes[address] = None
 
     def doubt(self, slot: int) -> None:
@@ -169,11 +173,9 @@ class ClusterNodes(Servers):
         self._owners = {one: owner for one, owner in self._owners.items() if owner != server}
 
     def address(self, slot: int) -> Address | None:
-        if slot not in self._owners:
-            self._ask()
-        if slot not in self._owners:
+        owner = self._owners.get(slot) or self._ask().get(slot)
+        if owner is None:
             raise EngineUnavailable(f"no node of the cluster {self.target.shown} serves slot {slot}")
-        owner = self._owners[slot]
         if (before := self._before.get(slot, owner)) != owner:
             self._say(before, owner)
         self._before[slot] = owner
@@ -185,14 +187,13 @@ class ClusterNodes(Servers):
             log.warning(_TAKEN_OVER, self.target.shown, told(owner), told(before))
             del self._nodes[before]
 
-    def _ask(self) -> None:
-        """Who does not answer is asked last from now on."""
+    def _ask(self) -> dict[int, Address]:
+        """The owners of all slots. A node that does not answer is asked last from now on."""
         errors: list[str] = []
         for node in dict.fromkeys((*self._nodes, *self.target.addresses)):
             asked = client(self.target, node, timeout=ONE_OF_MANY)
             try:
-                self._learn(asked.execute_command("CLUSTER", "SLOTS"), node)
-                return
+                return self._learn(asked.execute_command("CLUSTER", "SLOTS"), node)
             except (redis.AuthenticationError, redis.ResponseError) as error:
                 raise self._refusal(error, node) from None
             except redis.RedisError as error:
@@ -209,12 +210,14 @@ class ClusterNodes(Servers):
             return ConfigError(f"{told(node)} is no cluster; write redis:// instead of redis+cluster://")
         return client_error(error, told(node))
 
-    def _learn(self, answer: Any, asked: Address) -> None:
+    def _learn(self, answer: Any, asked: Address) -> dict[int, Address]:
+        owners = dict(self._owners)
         for first, last, (host, port, *_), *_replicas in answer:
             owner = (host.decode() if host else asked[0], int(port))
             self._nodes[owner] = None
-            for slot in range(first, last + 1):
-                self._owners[slot] = owner
+            owners.update(dict.fromkeys(range(first, last + 1), owner))
+        self._owners = owners
+        return owners
 
 
 def servers_of(target: Target) -> Servers:

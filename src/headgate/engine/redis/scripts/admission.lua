@@ -196,7 +196,7 @@ end
 -- waiters compete for its room, and the claim decides in which order. `claim` is {want, known tasks, served queues or
 -- false}; a worker that names its queues claims them one after the other, so that the short cut takes a single queue.
 function Admission.is_straight(claim, ids, waiting)
-  if not claim or #ids > claim.want then return false end
+  if not claim or #ids > claim.want or next(Lines.suspected) ~= nil then return false end
   for i = 1, #waiting do
     if #waiting[i] > 1 then return false end
   end

@@ -28,7 +28,9 @@ function Blame.judge(jobs, seen, died)
   return fails
 end
 
--- What a suspect's place in its line begins with: the gravest are tried first.
+-- What a suspect's place in its line begins with: the gravest are tried first. `LIGHT` is the mark of level 1.
+Blame.LIGHT = '2'
+
 function Blame.mark(job)
   return Text.number(Blame.GRAVE - math.min(job.suspicion, Blame.GRAVE))
 end

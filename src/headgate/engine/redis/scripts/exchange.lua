@@ -1,6 +1,6 @@
 -- exchange: settle what finished, then claim up to `want` jobs.
--- input {worker, reports, want, queues or false, number or false, suspects}; a report is five values: kind, job, attempt,
--- value, retry_in
+-- input {worker, reports, want, queues or false, number or false, whether suspects above level 1 are wanted}; a report is
+-- five values: kind, job, attempt, value, retry_in
 -- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside}, and job and spec of each
 -- attempt, raw. Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
 
@@ -26,13 +26,13 @@ local function add_lines(lines, queue, asides, known)
   end
 end
 
--- The first members of several lines, and of others that are given.
-local function first_of(lines, most, others)
-  if #lines == 1 and not others then return Lines.first(lines[1], most) end
+-- The first members of several lines, each read by `first`, and of others that are given.
+local function first_of(lines, most, first, others)
+  if #lines == 1 and not others then return first(lines[1], most) end
   local found = {}
   for _, member in ipairs(others or Lines.NONE) do found[#found + 1] = member end
   for _, line in ipairs(lines) do
-    for _, member in ipairs(Lines.first(line, most)) do found[#found + 1] = member end
+    for _, member in ipairs(first(line, most)) do found[#found + 1] = member end
   end
   table.sort(found)
   for extra = #found, most + 1, -1 do found[extra] = nil end
@@ -127,11 +127,11 @@ local function running(worker)
   return jobs
 end
 
--- The first suspects as {job, number of its group}, gravest first, then group by group.
-local function suspects_in(groups, most, known, stored)
-  local found = {}
+-- The first suspects as {job, number of its group}, gravest first, then group by group; `heavy`: not only light ones.
+local function suspects_in(groups, most, known, stored, heavy)
+  local found, first = {}, heavy and Lines.first or Lines.first_light
   for number, names in ipairs(groups) do
-    local members, ranks = first_of(suspect_lines(names, stored, known), most), {}
+    local members, ranks = first_of(suspect_lines(names, stored, known), most, first), {}
     for i, member in ipairs(members) do ranks[i] = sub(member, 2) end
     for i, job in ipairs(Store.ranked(ranks)) do
       found[#found + 1] = {job = job, group = number, mark = sub(members[i], 1, 1), place = #found}
@@ -147,9 +147,9 @@ end
 -- Which suspects are claimed now: as far as the worker has room for them, and all of tasks that it does not know, which
 -- will be set aside. Answers the grave ones, to be tried before anything else, and the ranks of the others by group.
 -- Cost: what the worker runs and what it wants, where there are ready suspects; else nothing.
-local function first_suspects(groups, most, worker, record, stored)
+local function first_suspects(groups, most, worker, record, stored, heavy)
   if #stored == 0 and next(Lines.suspected) == nil then return Lines.NONE, Lines.NONE end
-  local all, mine, grave, light = suspects_in(groups, most, record.known, stored), {}, {}, {}
+  local all, mine, grave, light = suspects_in(groups, most, record.known, stored, heavy), {}, {}, {}
   for _, one in ipairs(all) do
     if record.known[one.job.need.task] then mine[#mine + 1] = one.job end
   end
@@ -177,19 +177,18 @@ local function strike(members, lines)
 end
 
 -- The next ready jobs: grave suspects, then queue after queue as given, or all queues as one.
-local function ready_jobs(queues, worker, record, found, suspects)
+local function ready_jobs(queues, worker, record, found, heavy)
   return function(most)
     local asides, members = all_asides(found.asides), {}
     local groups = groups_of(queues, asides, found)
-    local grave, light = Lines.NONE, Lines.NONE
-    if suspects then grave, light = first_suspects(groups, most, worker, record, found.suspects) end
+    local grave, light = first_suspects(groups, most, worker, record, found.suspects, heavy)
     local left, all_lines = most - #grave, {}
     for number, names in ipairs(groups) do
       if #members >= left then break end
       local lines = {}
       for _, queue in ipairs(names) do add_lines(lines, queue, asides, record.known) end
       for _, line in ipairs(lines) do all_lines[#all_lines + 1] = line end
-      local first = first_of(lines, left - #members, light[number])
+      local first = first_of(lines, left - #members, Lines.first, light[number])
       if #groups == 1 then
         members = first
       else
@@ -213,11 +212,11 @@ local function is_anybody_ready()
   return next(Lines.asides) ~= nil or next(Lines.suspected) ~= nil
 end
 
-local function claim(want, queues, worker, record, found, suspects)
+local function claim(want, queues, worker, record, found, heavy)
   local left = want - #Ledger.started
   if left < 1 or not (found or is_anybody_ready()) then return false end
   found = found or {queues = {}, paused = {}, asides = {}, suspects = {}}
-  return Admission.claim_many(left, record.known, ready_jobs(queues, worker, record, found, suspects))
+  return Admission.claim_many(left, record.known, ready_jobs(queues, worker, record, found, heavy))
 end
 
 local function put_in_order(jobs)
@@ -258,13 +257,13 @@ local function tell(started, raw)
 end
 
 local function verb(given, raw)
-  local worker, reports, want, queues, suspects = given[1], given[2], given[3], given[4], given[6]
+  local worker, reports, want, queues, heavy = given[1], given[2], given[3], given[4], given[6]
   local record = Step.in_turn(worker, given[5])
   local found = want > 0 and survey()
   Ledger.claimer, Ledger.none_ready = worker, found == nil
   local claims = want > 0 and not found and {want = want, known = record.known, served = queues and set_of(queues)}
   local refused = settle(worker, reports, claims)
-  local more = want > 0 and claim(want, queues, worker, record, found, suspects)
+  local more = want > 0 and claim(want, queues, worker, record, found, heavy)
   Step.finish()
   local ids = tell(Ledger.started, raw)
   local next_due, stops = Step.next_due(base .. 'stop:' .. worker)

@@ -129,6 +129,22 @@ function Lines.first(line, most)
   return found
 end
 
+-- The first light ones of a line of suspects. Cost: as above.
+function Lines.first_light(line, most)
+  if most < 1 then return {} end
+  if line.taken > 0 then Lines.name_taken(line) end
+  local from, found = Blame.LIGHT, {}
+  for _, member in ipairs(call('ZRANGEBYLEX', line.key, '[' .. from, '+', 'LIMIT', '0', Text.number(most + line.less))) do
+    if not line.gone[member] then found[#found + 1] = member end
+  end
+  for member in pairs(line.added) do
+    if member >= from then found[#found + 1] = member end
+  end
+  table.sort(found)
+  for extra = #found, most + 1, -1 do found[extra] = nil end
+  return found
+end
+
 -- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- The first members are taken off together, the others by name.
