@@ -3,11 +3,14 @@
 -- `spare` says that more rows were locked than are returned: others may have passed over them meanwhile.
 -- `limited` says that some have keys, were offered or refused, or are of tasks that the worker does not know.
 -- `newcomers` says that all are newcomers of known tasks that need one slot of one key each.
--- p_worker, p_places   who claims, and its concurrency, for which suspects it takes on (NULL: none)
+-- p_worker, p_places   who claims, and its concurrency, for which suspects it takes on
+-- p_heavy    whether these may be suspects of a level above 1
 -- A queue has up to four lines: ready jobs, newcomers, jobs that were set aside, suspects. Most of the time there is one.
+-- A grave suspect comes before all others, lighter ones where their order puts them.
 -- Locks: live (3), SKIP LOCKED.   Reads: live_ready, live_fresh, live_aside, live_suspects, in index order.
 CREATE OR REPLACE FUNCTION headgate._ready(p_queues text[], p_known text[], p_most integer, p_except bigint[],
-                                           p_worker text, p_places integer, p_now bigint, OUT seqs bigint[], OUT spare boolean, OUT limited boolean,
+                                           p_worker text, p_places integer, p_heavy boolean, p_now bigint,
+                                           OUT seqs bigint[], OUT spare boolean, OUT limited boolean,
                                            OUT newcomers boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -18,23 +21,27 @@ DECLARE
     v_last   text;
     v_queues text[] := p_queues;
     v_queue  text;
+    v_most   integer;
     v_found  bigint[];
     v_some   boolean;
     v_new    boolean;
     v_suspects bigint[] := '{}';
+    v_grave  bigint[] := '{}';
 BEGIN
     spare := false;
     SELECT EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside), EXISTS (SELECT 1 FROM headgate.live j
                WHERE j.fresh), EXISTS (SELECT 1 FROM headgate.paused)
     INTO v_aside, v_fresh, v_paused;
-    IF p_worker IS NOT NULL AND (v_aside OR EXISTS (
-        SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0)) THEN
-        v_suspects := headgate._suspects(p_queues, p_known, p_most, p_except, p_worker, p_places, p_now);
+    IF v_aside OR EXISTS (
+        SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0) THEN
+        SELECT s.grave || s.light, s.grave INTO v_suspects, v_grave
+        FROM headgate._suspects(p_queues, p_known, p_most, p_except, p_worker, p_places, p_heavy, p_now) AS s;
     END IF;
     IF p_queues IS NULL AND NOT v_aside AND NOT v_fresh AND NOT v_paused AND v_suspects = '{}' THEN
         -- One line is all there is, most of the time: it is read from its front once.
         SELECT coalesce(array_agg(l.seq), '{}'), coalesce(bool_or(l.limited), false), min(l.queue),
-               (SELECT max(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0)
+               (SELECT max(j.queue) FROM headgate.live j
+                WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0)
         INTO seqs, limited, v_first, v_last FROM (
             SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
                    OR j.task <> ALL (p_known) AS limited
@@ -49,13 +56,15 @@ BEGIN
         END IF;
     END IF;
     seqs := '{}';
-    limited := false;
+    limited := cardinality(v_grave) > 0;
+    newcomers := NOT limited;
     IF p_queues IS NULL THEN
         WITH RECURSIVE ready (queue) AS (
-            SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0
+            SELECT min(j.queue) FROM headgate.live j
+            WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0
             UNION ALL
             SELECT (SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside
-                        AND NOT j.fresh AND j.queue > r.queue)
+                        AND NOT j.fresh AND j.suspicion = 0 AND j.queue > r.queue)
             FROM ready r WHERE r.queue IS NOT NULL
         ), fresh (queue) AS (
             SELECT min(j.queue) FROM headgate.live j WHERE j.fresh
@@ -77,7 +86,9 @@ BEGIN
         ) AS u;
     END IF;
 
+    v_most := p_most - cardinality(v_grave);
     FOREACH v_queue IN ARRAY coalesce(v_queues, '{}') LOOP
+        EXIT WHEN v_most <= 0;
         SELECT array_agg(l.seq ORDER BY l.priority, l.due, l.seq), bool_or(l.limited), bool_and(l.newcomer)
         INTO v_found, v_some, v_new FROM (
             SELECT r.*, false AS newcomer FROM (
@@ -87,7 +98,7 @@ BEGIN
                 WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0 AND j.queue = v_queue
                     AND j.seq <> ALL (p_except)
                 ORDER BY j.priority, j.due, j.seq
-                LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
+                LIMIT v_most
                 FOR UPDATE SKIP LOCKED
             ) AS r
             UNION ALL
@@ -97,7 +108,7 @@ BEGIN
                 FROM headgate.live j
                 WHERE v_fresh AND j.fresh AND j.queue = v_queue AND j.seq <> ALL (p_except)
                 ORDER BY j.priority, j.due, j.seq
-                LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
+                LIMIT v_most
                 FOR UPDATE SKIP LOCKED
             ) AS f
             UNION ALL
@@ -106,50 +117,56 @@ BEGIN
                 WHERE v_aside AND j.set_aside AND j.queue = v_queue AND j.task = ANY (p_known)
                     AND j.suspicion = 0 AND j.seq <> ALL (p_except)
                 ORDER BY j.priority, j.due, j.seq
-                LIMIT p_most - CASE WHEN p_queues IS NULL THEN 0 ELSE cardinality(seqs) END
+                LIMIT v_most
                 FOR UPDATE SKIP LOCKED
             ) AS a
             UNION ALL
             SELECT j.seq, j.priority, j.due, true, false FROM headgate.live j
-            WHERE j.seq = ANY (v_suspects) AND j.queue = v_queue
+            WHERE j.seq = ANY (v_suspects) AND j.seq <> ALL (v_grave) AND j.queue = v_queue
         ) AS l;
         limited := limited OR coalesce(v_some, false);
-        newcomers := coalesce(newcomers, true) AND coalesce(v_new, true);
+        newcomers := newcomers AND coalesce(v_new, true);
         seqs := seqs || v_found;
-        EXIT WHEN p_queues IS NOT NULL AND cardinality(seqs) >= p_most;
+        IF p_queues IS NOT NULL THEN
+            v_most := p_most - cardinality(v_grave) - cardinality(seqs);
+        END IF;
     END LOOP;
 
     IF p_queues IS NULL AND cardinality(v_queues) > 1 THEN
         SELECT array_agg(m.seq ORDER BY m.priority, m.due, m.seq) INTO seqs FROM (
             SELECT j.seq, j.priority, j.due FROM headgate.live j WHERE j.seq = ANY (seqs)) AS m;
     END IF;
-    seqs := coalesce(seqs, '{}');
+    seqs := v_grave || seqs;
     spare := cardinality(seqs) > p_most;
     seqs := seqs[1 : p_most];
     spare := spare OR NOT v_suspects <@ seqs;
 END $$;
 
--- The suspects that a worker may take on now (blame.py: Room), strictly in the order of the claim, and those of unknown
--- tasks among them, which the walker sets aside.
--- p_most   how many of each queue, or of all, are looked at
+-- The suspects that a worker may take on now (blame.py: Room), the gravest first, and those of unknown tasks among them,
+-- which the walker sets aside.
+-- p_most    how many of each queue, or of all, are looked at
+-- `grave`   those of level 3 and above, in the order in which they are tried; `light` the others
 -- Locks: those it returns (3), SKIP LOCKED.   Reads: live_suspects, live_aside, live_running.
 CREATE OR REPLACE FUNCTION headgate._suspects(p_queues text[], p_known text[], p_most integer, p_except bigint[],
-                                              p_worker text, p_places integer, p_now bigint) RETURNS bigint[]
+                                              p_worker text, p_places integer, p_heavy boolean, p_now bigint,
+                                              OUT grave bigint[], OUT light bigint[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_taken integer;           -- suspects that it runs, and whether a grave one is among them
-    v_grave boolean;
-    v_left  integer;
-    v_fit   bigint[] := '{}';
-    v_none  boolean := true;
-    v_full  boolean := false;
-    v_other bigint[] := '{}';
-    r       record;
+    c_apart  CONSTANT integer := 2;
+    c_grave  CONSTANT integer := 3;
+    v_empty  boolean;          -- whether it runs no suspect, and will run none
+    v_closed boolean;
+    v_apart  integer;          -- how many more of level 2 it may run
+    v_most   integer := CASE WHEN p_heavy THEN c_grave ELSE c_apart - 1 END;
+    v_found  bigint[] := '{}';
+    r        record;
 BEGIN
-    SELECT count(*), coalesce(bool_or(l.suspicion > 1), false) INTO v_taken, v_grave FROM headgate.live l
-    WHERE l.state = 'running' AND l.worker = p_worker AND l.suspicion > 0
-      AND p_now - l.started_at <= l.lost_after + greatest(1000000, l.lost_after / 4);
-    v_left := CASE WHEN v_grave THEN 0 ELSE greatest(0, greatest(1, p_places / 10) - v_taken) END;
+    SELECT count(*) = 0, coalesce(bool_or(l.level >= c_grave), false),
+           greatest(1, p_places / 10) - count(*) FILTER (WHERE l.level >= c_apart)
+    INTO v_empty, v_closed, v_apart
+    FROM (SELECT headgate._level(j.suspicion, j.lost_after, j.started_at, p_now) AS level FROM headgate.live j
+          WHERE j.state = 'running' AND j.worker = p_worker AND j.suspicion > 0) AS l
+    WHERE l.level > 0;
     FOR r IN
         WITH RECURSIVE there (queue) AS (
             SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0
@@ -167,30 +184,36 @@ BEGIN
             WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
         )
         SELECT l.seq, l.task = ANY (p_known) AS known, l.suspicion FROM (
-            SELECT w.*, q.n, row_number() OVER (PARTITION BY q.n ORDER BY w.priority, w.due, w.seq) AS place
+            SELECT w.*, q.n, row_number() OVER (PARTITION BY q.n ORDER BY w.gravity DESC, w.priority, w.due, w.seq)
+                       AS place
             FROM queues q CROSS JOIN LATERAL (
-                (SELECT j.seq, j.task, j.suspicion, j.priority, j.due FROM headgate.live j
+                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, 3) AS gravity, j.priority, j.due
+                 FROM headgate.live j
                  WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0 AND j.queue = q.queue
-                     AND j.seq <> ALL (p_except)
-                 ORDER BY j.priority, j.due, j.seq LIMIT p_most)
+                     AND least(j.suspicion, 3) <= v_most AND j.seq <> ALL (p_except)
+                 ORDER BY least(j.suspicion, 3) DESC, j.priority, j.due, j.seq LIMIT p_most)
                 UNION ALL
-                (SELECT j.seq, j.task, j.suspicion, j.priority, j.due FROM headgate.live j
+                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, 3), j.priority, j.due FROM headgate.live j
                  WHERE j.set_aside AND j.queue = q.queue AND j.task = ANY (p_known) AND j.suspicion > 0
-                     AND j.seq <> ALL (p_except)
-                 ORDER BY j.priority, j.due, j.seq LIMIT p_most)
+                     AND least(j.suspicion, 3) <= v_most AND j.seq <> ALL (p_except)
+                 ORDER BY least(j.suspicion, 3) DESC, j.priority, j.due, j.seq LIMIT p_most)
             ) AS w
-        ) AS l WHERE l.place <= p_most ORDER BY l.n, l.place
+        ) AS l WHERE l.place <= p_most ORDER BY l.gravity DESC, l.n, l.place
     LOOP
         IF NOT r.known THEN
-            v_other := v_other || r.seq;
-        ELSIF v_full OR cardinality(v_fit) >= v_left OR (r.suspicion > 1 AND NOT (v_none AND v_taken = 0)) THEN
-            v_full := true;
+            v_found := v_found || r.seq;
+        ELSIF v_closed OR r.suspicion >= c_grave AND NOT v_empty OR r.suspicion >= c_apart AND v_apart <= 0 THEN
+            v_closed := true;  -- the worker takes on no lighter ones until it has room for this
         ELSE
-            v_fit := v_fit || r.seq;
-            v_none := false;
-            v_full := r.suspicion > 1;
+            v_found := v_found || r.seq;
+            v_empty := false;
+            v_closed := r.suspicion >= c_grave;
+            v_apart := v_apart - (r.suspicion >= c_apart)::integer;
         END IF;
     END LOOP;
-    RETURN ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_fit || v_other) AND j.state = 'ready'
-                     AND j.suspicion > 0 FOR UPDATE SKIP LOCKED);
+    SELECT coalesce(array_agg(h.seq ORDER BY array_position(v_found, h.seq)) FILTER (WHERE h.suspicion >= c_grave), '{}'),
+           coalesce(array_agg(h.seq) FILTER (WHERE h.suspicion < c_grave), '{}')
+    INTO grave, light FROM (
+        SELECT j.seq, j.suspicion FROM headgate.live j WHERE j.seq = ANY (v_found) AND j.state = 'ready'
+            AND j.suspicion > 0 FOR UPDATE SKIP LOCKED) AS h;
 END $$;

@@ -56,42 +56,56 @@ BEGIN
     RETURN coalesce(v_back, '{}');
 END $$;
 
+-- How suspect a running job is at a time (blame.py: level): what has run for clearly longer than before is cleared.
+CREATE OR REPLACE FUNCTION headgate._level(p_suspicion integer, p_lost_after bigint, p_started_at bigint, p_at bigint)
+    RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN p_at - p_started_at > p_lost_after + greatest(1000000, p_lost_after / 4) THEN 0
+                ELSE p_suspicion END
+$$;
+
 -- The attempts of a lost worker end: all of them together, since blame compares them (blame.py). The worker died at some
--- time between p_seen, when it last renewed its lease, and now.
+-- time between p_seen, when it last renewed its lease, and p_died.
 -- `failed` are the jobs that fail by it, with their tasks and errors; `touched` keys, those of p_touched included.
 -- The caller holds the worker, its jobs and their keys.   Reads: live_running, jobs by primary key.
-CREATE OR REPLACE FUNCTION headgate._lose(p_worker text, p_seen bigint, p_now bigint, p_keep bigint[], p_touched text[],
+CREATE OR REPLACE FUNCTION headgate._lose(p_worker text, p_seen bigint, p_died bigint, p_now bigint, p_keep bigint[],
+    p_touched text[],
     OUT touched text[], OUT attempts integer, OUT failed text[], OUT tasks text[], OUT errors text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    c_grave  CONSTANT integer := 3;
+    c_guilty CONSTANT integer := 5;
     v_seqs  bigint[];
     v_kinds text[];
     v_texts text[];
 BEGIN
     WITH ran AS (
-        SELECT l.seq, j.id, l.task, l.lost, l.cancel_requested, headgate._losses(j.retry) AS losses,
-               greatest(l.lost_after, p_now - coalesce(l.started_at, p_now)) AS ran,
-               CASE WHEN p_seen - l.started_at > l.lost_after + greatest(1000000, l.lost_after / 4) THEN 0
-                    ELSE l.suspicion END AS level
+        SELECT l.seq, j.id, l.task, l.lost, l.lost_after, l.cancel_requested, headgate._losses(j.retry) AS losses,
+               p_died - coalesce(l.started_at, p_died) AS ran,
+               headgate._level(l.suspicion, l.lost_after, l.started_at, p_seen) AS level,
+               headgate._level(l.suspicion, l.lost_after, l.started_at, p_died) > 0 AS suspect
         FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.state = 'running' AND l.worker = p_worker
-    ), most AS (
-        SELECT r.*, max(r.level) OVER () AS top FROM ran r
+    ), company AS (
+        SELECT r.*, r.level > 0
+                    AND count(*) FILTER (WHERE r.suspect) OVER () = r.suspect::integer AS alone FROM ran r
     ), blamed AS (
-        SELECT m.*, m.lost + (m.level = m.top)::integer AS losts,
-               m.level = m.top AND m.top > 0 AND count(*) FILTER (WHERE m.level = m.top) OVER () = 1 AS alone
-        FROM most m
+        SELECT c.*, CASE WHEN c.level < c_grave OR c.alone THEN c.level + 1 ELSE c_grave END AS suspicion,
+               CASE WHEN c.level > 0 THEN c.lost + 1 ELSE 1 END AS losts,
+               greatest(CASE WHEN c.level > 0 THEN c.lost_after ELSE 0 END, c.ran) AS longest
+        FROM company c
+    ), guilt AS (
+        SELECT b.*, b.alone AND b.losts >= b.losses AND b.suspicion >= least(c_guilty, b.losses) AS guilty FROM blamed b
     ), judged AS MATERIALIZED (
-        SELECT b.*, NOT b.cancel_requested
-                    AND coalesce(b.losses = 0 OR b.alone AND b.losts >= b.losses, true) AS fails,
-               CASE WHEN b.cancel_requested THEN 'the worker was lost while it ran this job'
-                    WHEN b.losses IS NULL THEN 'lost with its worker, and its stored retry policy cannot be read'
-                    WHEN b.losses = 0 THEN 'lost with its worker, and its policy allows no loss'
-                    WHEN b.alone AND b.losts >= b.losses THEN format('lost %s times with its worker, the last time as '
-                        'the only suspect: it probably kills its process', b.losts)
+        SELECT g.*, NOT g.cancel_requested AND coalesce(g.losses = 0 OR g.guilty, true) AS fails,
+               CASE WHEN g.cancel_requested THEN 'the worker was lost while it ran this job'
+                    WHEN g.losses IS NULL THEN 'lost with its worker, and its stored retry policy cannot be read'
+                    WHEN g.losses = 0 THEN 'lost with its worker, and its policy allows no loss'
+                    WHEN g.guilty THEN format('lost %s times with its worker, the last time as the only suspect: it '
+                        'probably kills its process', g.losts)
                     ELSE 'the worker was lost while it ran this job' END AS said
-        FROM blamed b
+        FROM guilt g
     ), written AS (
-        UPDATE headgate.live l SET suspicion = j.level + (j.level = j.top)::integer, lost = j.losts, lost_after = j.ran
+        UPDATE headgate.live l SET suspicion = j.suspicion, lost = j.losts, lost_after = j.longest
         FROM judged j WHERE l.seq = j.seq
     )
     SELECT coalesce(array_agg(j.seq ORDER BY j.seq), '{}'),

@@ -55,16 +55,20 @@ CREATE OR REPLACE FUNCTION headgate._lose_each(p_ids text[], p_now bigint, p_kee
     OUT touched text[], OUT failed text[], OUT tasks text[], OUT errors text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_id text;
-    l    record;
+    v_id    text;
+    v_seen  bigint;
+    v_lease bigint;
+    l       record;
 BEGIN
     touched := p_touched;
     failed := '{}';
     tasks := '{}';
     errors := '{}';
     FOREACH v_id IN ARRAY p_ids LOOP
-        SELECT * INTO l FROM headgate._lose(v_id, coalesce((
-            SELECT w.lease_until - w.lease FROM headgate.workers w WHERE w.id = v_id), 0), p_now, p_keep, touched);
+        SELECT w.lease_until - w.lease, w.lease INTO v_seen, v_lease FROM headgate.workers w WHERE w.id = v_id;
+        -- It renews its lease three times in it, so that it was dead after half a lease without.
+        SELECT * INTO l FROM headgate._lose(v_id, coalesce(v_seen, 0), least(p_now, coalesce(v_seen + v_lease / 2, 0)),
+                                            p_now, p_keep, touched);
         touched := l.touched;
         failed := failed || l.failed;
         tasks := tasks || l.tasks;

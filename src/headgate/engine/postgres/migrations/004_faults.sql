@@ -43,8 +43,8 @@ ALTER TABLE headgate.live
 DROP INDEX headgate.live_ready;
 CREATE INDEX live_ready ON headgate.live (queue, priority, due, seq) WHERE state = 'ready' AND NOT set_aside
     AND NOT fresh AND suspicion = 0;
-CREATE INDEX live_suspects ON headgate.live (queue, priority, due, seq) WHERE state = 'ready' AND NOT set_aside
-    AND suspicion > 0;
+CREATE INDEX live_suspects ON headgate.live (queue, least(suspicion, 3) DESC, priority, due, seq)
+    WHERE state = 'ready' AND NOT set_aside AND suspicion > 0;
 
 CREATE INDEX rechecks_key ON headgate.rechecks (key);
 
