@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from headgate.engine.contract import Part
+from headgate.engine.contract import Part, Worker
 from headgate.engine.memory import MemoryEngine
 from headgate.job import JobState
 from headgate.worker import run_until_idle
 from headgate.worker.capacity import MOMENT, Capacity
 from headgate.worker.suspects import SuspectsTurn
 from headgate.worker.threads import Threads
-from tests.worker.stand_in import FailingEngine, StandIn, ended, put, tasks, working
+from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, tasks, working
 
 
 class Split(MemoryEngine):
@@ -33,9 +33,10 @@ class Split(MemoryEngine):
 class Gate:
     """Jobs that wait until they are let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, full: int = 10) -> None:
         self.running = 0
         self.most = 0
+        self.enough = full
         self.go = asyncio.Event()
         self.full = asyncio.Event()
         self.task = StandIn("work", self.work)
@@ -43,7 +44,7 @@ class Gate:
     async def work(self) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
-        if self.running == 10:
+        if self.running == self.enough:
             self.full.set()
         try:
             await self.go.wait()
@@ -130,6 +131,47 @@ async def test_working_until_idle_empties_all_parts():
     assert await run_until_idle(split, tasks(gate.task), concurrency=4) == 75
     for store, of_store in zip(split.stores, ids, strict=True):
         assert set(await store.states(of_store)) == {JobState.SUCCEEDED}
+
+
+async def suspect(store: FailingEngine, task: StandIn, losses: int) -> str:
+    """A job that was lost so often."""
+    id = await put(store, task)
+    for number in range(losses):
+        doomed = Worker(f"doomed-{number}", frozenset({task.name}), concurrency=100)
+        await store.register(doomed)
+        await store.exchange(doomed.id, [], 1, suspects=number > 0)
+        await store.report_lost([doomed.id])
+    assert (await stored(store, id)).suspicion == losses
+    return id
+
+
+async def test_what_was_lost_once_in_one_part_runs_beside_a_suspect_of_another():
+    split, gate = Split(), Gate(full=2)
+    first, second = split.stores
+    once, apart = await suspect(first, gate.task, 1), await suspect(second, gate.task, 2)
+    async with working(split, gate.task, concurrency=100):
+        async with asyncio.timeout(10):
+            await gate.full.wait()
+        gate.go.set()
+        await ended(first, once)
+        await ended(second, apart)
+
+
+async def test_while_one_part_runs_a_suspect_others_start_only_what_was_lost_once():
+    split, gate = Split(), Gate(full=2)
+    first, second = split.stores
+    apart, grave = await suspect(first, gate.task, 2), await suspect(second, gate.task, 3)
+    once = await suspect(second, gate.task, 1)
+    async with working(split, gate.task, concurrency=100) as (_, watcher):
+        async with asyncio.timeout(10):
+            await gate.full.wait()
+        await watcher.seen("idle", watcher.count("idle") + 2)
+        states = await second.states([grave, once])
+        assert states == [JobState.READY, JobState.RUNNING]
+        gate.go.set()
+        await ended(first, apart)
+        await ended(second, once, grave)
+    assert gate.most == 2
 
 
 def capacity(concurrency: int) -> Capacity:

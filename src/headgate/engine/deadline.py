@@ -6,8 +6,6 @@ An engine asks `seconds(settings)` in the one place where it calls its driver. N
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from headgate.clock import SECOND
@@ -17,16 +15,20 @@ _until: ContextVar[float | None] = ContextVar("headgate_deadline", default=None)
 """A time of the monotonic clock."""
 
 
-@contextmanager
-def within(seconds: float) -> Generator[None]:
-    """Everything that is asked of an engine inside must be answered in so many seconds."""
-    until = time.monotonic() + seconds
-    before = _until.get()
-    token = _until.set(until if before is None else min(before, until))
-    try:
-        yield
-    finally:
-        _until.reset(token)
+class within:
+    """`with within(seconds):` everything that is asked of an engine inside must be answered in so many seconds."""
+
+    __slots__ = ("_seconds", "_token")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        until, before = time.monotonic() + self._seconds, _until.get()
+        self._token = _until.set(until if before is None else min(before, until))
+
+    def __exit__(self, *_: object) -> None:
+        _until.reset(self._token)
 
 
 def seconds(settings: Settings) -> float:

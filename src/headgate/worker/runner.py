@@ -14,6 +14,7 @@ from typing import Any
 
 from headgate.clock import SECOND
 from headgate.context import CURRENT
+from headgate.engine.blame import APART
 from headgate.engine.contract import Attempt, Failed, Known, Outcome
 from headgate.worker.capacity import Capacity
 from headgate.worker.events import Events
@@ -42,7 +43,7 @@ class Runner:
         self.abandoned: set[Run] = set()
         self.started = 0
         self.suspects = 0
-        """How many of the attempts that run, abandoned ones included, are of suspects (rule 15)."""
+        """How many of the attempts that run, abandoned ones included, are of suspects that are kept apart (rule 15)."""
         self._loop = loop
         self._tasks = tasks
         self._outbox = outbox
@@ -67,7 +68,7 @@ class Runner:
             return
         run = self.running[attempt.job] = Run(attempt, task, self._outbox.progress)
         self._capacity.take()
-        self.suspects += attempt.suspicion > 0
+        self.suspects += attempt.suspicion >= APART
         if attempt.timeout is not None:
             run.timer = self._loop.call_later(attempt.timeout / SECOND, self._expire, run)
         if task.is_async:
@@ -125,7 +126,7 @@ class Runner:
         if run.timer is not None:
             run.timer.cancel()
         self._capacity.give()
-        self.suspects -= run.attempt.suspicion > 0
+        self.suspects -= run.attempt.suspicion >= APART
         if run.fate == "abandon":
             self.abandoned.discard(run)
         else:

@@ -1,7 +1,7 @@
-"""Which part of the store may hand suspects to this process (rule 15).
+"""Which part of the store may hand suspects to this process that are kept apart (rule 15).
 
 A store keeps suspects apart per registration, and each part has one of its own; but the process dies as a whole. So
-only one part at a time claims suspects, in turn; the others ask for jobs that are not suspect.
+only one part at a time claims suspects of level 2 or more, in turn; the others ask for lighter jobs only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class SuspectsTurn:
         self._waiting: dict[object, None] = {}
 
     def take(self, part: object) -> bool:
-        """Whether this part may claim suspects now."""
+        """Whether this part may claim suspects of level 2 or more now."""
         first = next(iter(self._waiting), part)
         if self._holder is part or (self._holder is None and first is part):
             self._holder = part
@@ -25,7 +25,7 @@ class SuspectsTurn:
         return False
 
     def give_back(self, part: object) -> None:
-        """The part runs no suspect, and no claim of it is under way."""
+        """The part runs no such suspect, and no claim of it is under way."""
         if self._holder is part:
             self._holder = None
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import msgspec
 
-from headgate.engine.blame import GRAVE, Room, gravity, level
+from headgate.engine.blame import APART, GRAVE, Room, gravity, level
 from headgate.engine.sqlite.rows import GARBLED, Candidate
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
@@ -21,6 +21,8 @@ _order: Callable[[Candidate], tuple[int, int, int]] = attrgetter("order")
 
 GRAVITIES = range(GRAVE, 0, -1)
 """Of suspects, in the order in which they are tried."""
+LIGHT = range(APART - 1, 0, -1)
+"""Of those that are run like any other job."""
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -40,7 +42,7 @@ class ReadyJobs:
         self.step = step
         self.turn = turn
         self.queues = queues
-        self.suspects = suspects
+        self.gravities = GRAVITIES if suspects else LIGHT
         self._garbled: list[int] = []
 
     def __call__(self, most: int) -> Sequence[Candidate]:
@@ -64,7 +66,7 @@ class ReadyJobs:
             ledger.flush()
         else:
             ledger.write_decided()
-        suspects = self._suspects(most) if self.suspects and self._any_suspects() else []
+        suspects = self._suspects(most) if self._any_suspects() else []
         found = [job for job in suspects if job.suspicion >= GRAVE][:most]
         light = sorted((job for job in suspects if job.suspicion < GRAVE), key=_order) if suspects else []
         aside = self._aside(0)
@@ -134,10 +136,10 @@ class ReadyJobs:
     def _suspects(self, most: int) -> list[Candidate]:
         """The gravest suspects, as far as the worker has room for them. What it does not know will be set aside."""
         found: list[Candidate] = []
-        aside = {grave: self._aside(grave) for grave in GRAVITIES}
+        aside = {grave: self._aside(grave) for grave in self.gravities}
         for queues in self._groups(pair for pairs in aside.values() for pair in pairs):
             line: list[Candidate] = []
-            for grave in GRAVITIES:
+            for grave in self.gravities:
                 line += self._suspects_of(queues, aside[grave], most, grave)
             found += line[:most]
         found.sort(key=lambda job: -gravity(job.suspicion))
@@ -161,7 +163,7 @@ class ReadyJobs:
         """Queues that are read as one line, in the order in which they are read."""
         if self.queues is not None:
             return [[name] for name in self._in_order(self.queues)]
-        queues = [self.step.execute(sql("suspect_queues"), (grave,)).fetchall() for grave in GRAVITIES]
+        queues = [self.step.execute(sql("suspect_queues"), (grave,)).fetchall() for grave in self.gravities]
         names = {queue for rows in queues for (queue,) in rows}
         return [sorted({*names, *(queue for queue, _ in aside)} - self.turn.paused)]
 

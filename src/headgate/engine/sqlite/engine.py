@@ -238,7 +238,7 @@ class SqliteEngine(Engine):
 
         def work(step: Step) -> Exchanged:
             turn = opening.turn(step.now)
-            opening.write(step)
+            opening.take_effect()
             refused = step.report(worker, reports, own.claims)
             step.admission.offer()
             step.ledger.claimer = worker
@@ -252,7 +252,7 @@ class SqliteEngine(Engine):
             turn = opening.turn(step.now)
             if want > 0 and ReadyJobs(step, queues, turn, suspects=suspects).are_there():
                 return None
-            opening.remember()
+            opening.take_effect()
             return _exchanged(step, worker, [], False)
 
         return await self._in_turn(opening, work, now, None if reports else glance)
@@ -276,7 +276,8 @@ class SqliteEngine(Engine):
 
         def work(step: Step) -> Resumed:
             opening.turn(step.now)
-            opening.write(step)
+            opening.take_effect()
+            step.execute(sql("put_number"), (worker, number))
             pairs = step.execute(sql("running_pairs"), (worker,)).fetchall()
             unknown = step.jobs_by_seq([row for row in pairs if row[1:] not in named])
             taken_back = step.take_back(unknown, ())

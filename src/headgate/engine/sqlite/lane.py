@@ -40,12 +40,13 @@ class Operation:
     """Work for the lane. `glance` may answer without a transaction when there is nothing to write; `after` runs once
     the result is safely committed."""
 
-    __slots__ = ("_claimed", "after", "begun", "future", "glance", "loop", "result", "until", "work")
+    __slots__ = ("_claimed", "after", "begun", "future", "glance", "loop", "result", "seconds", "until", "work")
 
     def __init__(
         self, work: Callable[[], Any], glance: Glance | None, after: Callable[[], None] | None, seconds: float
     ) -> None:
         self.work = work
+        self.seconds = seconds
         self.until = time.monotonic() + seconds
         self.begun = False
         self._claimed = threading.Lock()
@@ -60,9 +61,51 @@ class Operation:
         self.begun = self.begun or self._claimed.acquire(blocking=False)
         return self.begun
 
+    def run(self) -> Any:
+        """Do the work, if it is still wanted."""
+        return self.work() if self.begun or self.begin() else None
+
     def withdraw(self) -> bool:
         """Whether it had not begun: it never will."""
         return self._claimed.acquire(blocking=False)
+
+
+class Deadlines:
+    """The operations that callers of one event loop wait for. One timer serves them all: it is moved only where an
+    operation is to end before any other, and moves itself on when it rings."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, too_late: Callable[[Operation], None]) -> None:
+        self._loop = loop
+        self._too_late = too_late
+        self._pending: dict[Operation, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = math.inf
+
+    def add(self, operation: Operation) -> None:
+        """The operation will be told when it is too late."""
+        self._pending[operation] = None
+        if operation.until < self._at:
+            self._arm(operation.until)
+
+    def remove(self, operation: Operation) -> None:
+        """The operation has ended, or its caller waits no longer."""
+        del self._pending[operation]
+
+    def _arm(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = at
+        self._timer = self._loop.call_later(max(0.0, at - time.monotonic()), self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._at = None, math.inf
+        now = time.monotonic()
+        for operation in self._pending:
+            if operation.until <= now:
+                self._too_late(operation)
+        later = [operation.until for operation in self._pending if operation.until > now]
+        if later:
+            self._arm(min(later))
 
 
 class Lookout(Protocol):
@@ -108,6 +151,7 @@ class Lane:
         self._lock = threading.Lock()
         self._stopped = False
         self._queue: SimpleQueue[Operation | Chore | None] = SimpleQueue()
+        self._deadlines: dict[asyncio.AbstractEventLoop, Deadlines] = {}
         self._opened = threading.Event()
         self._error: BaseException | None = None
         self.connection: Connection
@@ -150,18 +194,26 @@ class Lane:
             if self._stopped:
                 raise EngineUnavailable(f"{self.path} was closed")
             self._queue.put(operation)
-        timer = operation.loop.call_later(seconds, self._too_late, operation, seconds)
+        deadlines = self._deadlines.get(operation.loop) or self._deadlines_of(operation.loop)
+        deadlines.add(operation)
         try:
             return await operation.future
         finally:
-            timer.cancel()
+            deadlines.remove(operation)
 
-    def _too_late(self, operation: Operation, seconds: float) -> None:
+    def _deadlines_of(self, loop: asyncio.AbstractEventLoop) -> Deadlines:
+        """Those of a new loop; loops that have been closed are forgotten."""
+        for closed in [each for each in list(self._deadlines) if each.is_closed()]:
+            self._deadlines.pop(closed, None)
+        self._deadlines[loop] = Deadlines(loop, self._too_late)
+        return self._deadlines[loop]
+
+    def _too_late(self, operation: Operation) -> None:
         """The caller has waited long enough. What has not begun never will."""
         if not operation.future.done():
             known = "nothing was done" if operation.withdraw() else "it is not known whether it took effect"
             operation.future.set_exception(
-                EngineUnavailable(f"{self.path} gave no answer within {seconds:.3g} seconds; {known}")
+                EngineUnavailable(f"{self.path} gave no answer within {operation.seconds:.3g} seconds; {known}")
             )
 
     async def run_brief(self, work: Callable[[], T], seconds: float, after: Callable[[], None]) -> T:
@@ -245,6 +297,7 @@ class Lane:
         return max(0.0, self._looked + (SOON if self._looks else rest) - time.monotonic())
 
     def _do(self, chore: Chore) -> None:
+        haste.until = math.inf
         try:
             with self._session as connection:
                 chore(connection)
@@ -252,6 +305,7 @@ class Lane:
             pass  # whoever needs the file is told by its own operation
 
     def _run_connected(self, batch: list[Operation]) -> None:
+        haste.until = batch[0].until if len(batch) == 1 else max(operation.until for operation in batch)
         try:
             with translated(self.path), self._session as self.connection:
                 self._run_batch(batch)
@@ -276,21 +330,17 @@ class Lane:
         return batch, _nothing
 
     def _run_batch(self, batch: list[Operation]) -> None:
-        haste.until = max(operation.until for operation in batch)
-        try:
-            if len(batch) > 1 and self._writes and self._run_together(batch):
-                return
-            for operation in batch:
-                haste.until = operation.until
-                operation.result = self._run_alone(operation)
-        finally:
-            haste.until = math.inf
+        if len(batch) > 1 and self._writes and self._run_together(batch):
+            return
+        for operation in batch:
+            haste.until = operation.until
+            operation.result = self._run_alone(operation)
 
     def _run_alone(self, operation: Operation) -> Any:
         try:
             with translated(self.path):
                 if not self._writes:
-                    return operation.work() if operation.begin() else None
+                    return operation.run()
                 if operation.glance is not None and (seen := operation.glance()) is not None:
                     return seen
                 return self._transaction(operation)
@@ -300,7 +350,7 @@ class Lane:
     def _transaction(self, operation: Operation) -> Any:
         """The caller may have given up while this thread waited for another process's lock."""
         self.connection.execute("BEGIN IMMEDIATE")
-        return self._commit(lambda: operation.work() if operation.begin() else None)
+        return self._commit(operation.run)
 
     def _commit(self, work: Callable[[], T]) -> T:
         try:

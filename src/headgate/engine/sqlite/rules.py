@@ -20,20 +20,17 @@ def rules_version(connection: Connection) -> int:
 class FileBook(RuleBook):
     """A rule book over a file. Computed numbers grow with the keys: they are read one by one, when they are asked for.
 
-    `unsettled` are limits whose change has not been acted on for all keys yet.
+    `unsettled` are limits whose change has not been acted on for all keys yet. `terms` is the version of limits and
+    overrides alone: which keys a job can hold depends on nothing else.
     """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self.connection = connection
         self.unsettled: frozenset[str] = frozenset()
+        self.terms: int | None = None
         self.looked_at_computed = 0
         self._known: dict[str, Computed | None] = {}
-
-    @property
-    def terms(self) -> int | None:
-        """The version of limits and overrides alone: which keys a job can hold depends on nothing else."""
-        return None if self.version is None else self.version >> COMPUTED_BITS
 
     def computed_for(self, ident: str) -> Computed | None:
         if ident not in self._known:
@@ -57,11 +54,18 @@ class Rules:
     def current(self, connection: Connection, version: int) -> FileBook:
         """The rules in force for the transaction that is open now, in which they are at `version`."""
         book = self.book
-        if book is None or book.terms != version >> COMPUTED_BITS:
-            book = self.book = _read(connection)
-        elif version != book.version:
-            book.changed()
+        if book is None or book.version != version:
+            book = self.book = self._renewed(connection, version >> COMPUTED_BITS)
         book.connection, book.version = connection, version
+        return book
+
+    def _renewed(self, connection: Connection, terms: int) -> FileBook:
+        book = self.book
+        if book is None or book.terms != terms:
+            book = _read(connection)
+            book.terms = terms
+        else:
+            book.changed()
         return book
 
     def forget(self) -> None:

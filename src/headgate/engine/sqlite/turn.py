@@ -16,9 +16,11 @@ _read_ids = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class Own:
-    """What this process remembers of a worker of its own: what it has claimed, and the number of its last message that
-    changed nothing. Such a message is not written down, or every look for work would wake all other processes: the
-    messages of a worker come through one engine, one after the other."""
+    """What this process remembers of a worker of its own: what it has claimed, and the number of its last message.
+
+    The messages of a worker come through one engine, so it suffices to remember the number here; only `resume_worker`
+    writes it down. Otherwise each exchange would pay a statement, and each look for work would wake other processes.
+    """
 
     __slots__ = ("claims", "number")
 
@@ -51,8 +53,14 @@ class Opening:
         self.number = number
         self.own = own
         self._row: Values = ()
+        self._before: int | None = None
 
     def __call__(self, connection: Connection) -> int:
+        if self._before is None:
+            self._before = self.own.number
+        elif self.own.number > self._before:
+            # This message and those after it were undone with the group that they were in, and are tried again.
+            self.own.number = self._before
         self._row = connection.execute(sql("turn"), (self.worker,)).fetchall()[0]
         return self._row[0]
 
@@ -68,13 +76,9 @@ class Opening:
             _read_names(ready),
         )  # fmt: skip
 
-    def write(self, step: Step) -> None:
-        """The message takes effect."""
-        if self.number is not None:
-            step.execute(sql("put_number"), (self.worker, self.number))
-
-    def remember(self) -> None:
-        """The message has found nothing to do."""
+    def take_effect(self) -> None:
+        """From now on older messages are refused. Where the step is undone, its number stays used: no harm, since the
+        worker's next one is larger."""
         if self.number is not None:
             self.own.number = self.number
 
