@@ -59,7 +59,7 @@ def tests_of(stage: list[str], copy: Path, *options: str) -> list[Failure]:
     began = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, *PYTEST, *stage, *options],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(copy), "COLUMNS": "400"},
+        cwd=copy, env={**os.environ, "PYTHONPATH": str(copy), "COLUMNS": "400"},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     try:
@@ -80,12 +80,17 @@ def tests_of(stage: list[str], copy: Path, *options: str) -> list[Failure]:
 
 @contextmanager
 def copies(number: int) -> Generator[queue.SimpleQueue[Path]]:
-    """Copies of the source tree. Their compiled files are checked by content: a mutant may be as long and as old."""
+    """Copies of source and tests, which may change meanwhile. Compiled files are checked by content: a mutant may be
+    as long and as old as what it replaces."""
     free: queue.SimpleQueue[Path] = queue.SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="headgate-mutants-") as folder:
         for each in range(number):
             copy = Path(folder) / str(each)
-            shutil.copytree(SOURCE, copy / "headgate", ignore=shutil.ignore_patterns("__pycache__"))
+            for source in (SOURCE, ROOT / "tests"):
+                shutil.copytree(source, copy / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copy(ROOT / "pyproject.toml", copy)
+            for name in ("bench", "docs", "examples", "README.md"):
+                (copy / name).symlink_to(ROOT / name)
             compileall.compile_dir(copy, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
             free.put(copy)
         yield free

@@ -21,7 +21,7 @@ MUTANTS = [
     Mutant(LEDGER, "        for key in keys:\n            self._held.pop(key, None)\n\n    def take_offer_back", "        pass\n\n    def take_offer_back", "slots that come back count until the step ends"),
     Mutant(LEDGER, "gone = [key for key in self._reservations(job) if key not in keep]", "gone = self._reservations(job)", "a job that is refused again keeps no reservation"),
     Mutant(LEDGER, "        self._waited[on.key, job.queue] = True", "", "the first to wait is not seen by those that come behind it"),
-    Mutant(LEDGER, "        self._waited.pop((key, queue), None)\n", "", "a line that was left is believed to be waited in"),
+    Mutant(LEDGER, "            job.waiting_on, job.offered_by, job.units = None, offered_by, units\n", "            job.waiting_on, job.offered_by, job.units = None, offered_by, 0\n", "an offer counts for nothing in later steps"),
     Mutant(LEDGER, "        if key in self._stale or self._new or self._changed:\n            self.flush()\n        elif", "        if", "the line is read before what was decided is written"),
     Mutant(LEDGER, "            self._limit_reservations(job, self.now + self.settings.reservation_ttl)", "            self._limit_reservations(job, None)", "an offered job's reservations have no end"),
     Mutant(LEDGER, "        return job.refusals is not None and job.refusals >= self.reserving", "        return False", "reservations are not seen"),
