@@ -56,3 +56,19 @@ FROM (SELECT h.key FROM headgate.holders h
       UNION SELECT CASE WHEN l.kind = 'rate' THEN 'r0:' ELSE 'c0:' END || l.name FROM headgate.limits l) AS k
 CROSS JOIN LATERAL headgate._rules(ARRAY[k.key]) AS r
 LEFT JOIN headgate.limits l ON l.name = split_part(headgate._text(k.key), '=', 1);
+
+-- Only the states of these jobs.   Reads: jobs_id, live and ended by primary key, rechecks_key, whatever the planner
+-- believes of tables that were not analyzed yet.
+CREATE OR REPLACE FUNCTION headgate._states(p_ids text[]) RETURNS TABLE (id text, state text)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT j.id, CASE WHEN l.seq IS NULL THEN e.state
+                      WHEN l.unseen AND l.state = 'waiting' AND (
+                          SELECT 1 FROM headgate.rechecks c WHERE c.key = l.waiting_on LIMIT 1) IS NOT NULL THEN 'ready'
+                      ELSE l.state END
+    FROM headgate.jobs j LEFT JOIN headgate.live l ON l.seq = j.seq LEFT JOIN headgate.ended e ON e.seq = j.seq
+    WHERE j.id = ANY (p_ids) AND (l.seq IS NOT NULL OR e.seq IS NOT NULL);
+END $$;
