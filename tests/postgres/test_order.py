@@ -132,3 +132,37 @@ async def test_a_walk_with_newcomers_that_claims_meet_starts_every_job_and_holds
         await walk._exchange()
     snapshot = await engine.snapshot(now=walk.now)
     assert (snapshot.jobs, dict(snapshot.holders)) == ((), {})
+
+
+@pytest.mark.parametrize("queues", [None, ["default"]])
+async def test_ready_jobs_and_those_that_slots_are_passed_on_to_start_in_one_order(
+    engine: PostgresEngine, queues: list[str] | None
+) -> None:
+    """More keys have work than the worker has places: what is ready comes before the waiters of what came back, but
+    for an urgent one."""
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob(f"j{n}", "t", uses=(Use(f"c0:A={n}"),)) for n in range(6)])
+    running = (await engine.exchange("w", [], 2, queues)).attempts
+    await engine.enqueue([NewJob("late", "t", uses=(Use("c0:A=1"),))])
+    await engine.enqueue([NewJob("urgent", "t", uses=(Use("c0:A=0"),), priority=1)])
+    starts = [attempt.job for attempt in running]
+    while running:
+        reports = [Succeeded(attempt.job, attempt.number) for attempt in running]
+        running = (await engine.exchange("w", reports, 2, queues)).attempts
+        starts += [attempt.job for attempt in running]
+        assert audit(await engine.snapshot()) == []
+    assert starts == ["j0", "j1", "urgent", "j2", "j3", "j4", "j5", "late"]
+
+
+async def test_a_ready_job_whose_key_was_lowered_meanwhile_waits_for_it(engine: PostgresEngine) -> None:
+    await engine.declare([Limit("A", "concurrency", 2)])
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob(f"j{n}", "t", uses=(Use("c0:A"),)) for n in range(3)])
+    (first,) = (await engine.exchange("w", [], 1)).attempts
+    await engine.sweep()
+    await engine.declare([Limit("A", "concurrency", 1)])
+    assert (await engine.exchange("w", [], 1)).attempts == ()
+    answer = await engine.exchange("w", [Succeeded(first.job, first.number)], 2)
+    assert [attempt.job for attempt in answer.attempts] == ["j1"]
+    assert audit(await engine.snapshot()) == []

@@ -5,7 +5,8 @@
 -- Reads: keys_name, holders and computed by primary key, live_waiting.
 CREATE OR REPLACE FUNCTION headgate._keys_of_limit(p_name text, p_before bigint, p_after text, p_most integer)
 RETURNS TABLE (key text, held bigint, waiting bigint)
-LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
+LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_incremental_sort = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
     SELECT k.key, (SELECT count(*) FROM headgate.holders h WHERE h.key = k.key),
            (SELECT count(*) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key)
@@ -21,6 +22,7 @@ $$;
 CREATE OR REPLACE FUNCTION headgate._listed_keys(p_name text, p_text text, p_tenant text, p_most integer)
 RETURNS TABLE (key text, held bigint, waiting bigint)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE

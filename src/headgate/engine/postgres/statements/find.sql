@@ -5,8 +5,8 @@ SELECT * FROM (
     (SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
            unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
            cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost
-    FROM headgate._jobs j
-    WHERE j.live AND ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queue = $2)
+    FROM headgate._live_jobs j
+    WHERE ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queue = $2)
       AND ($3::text IS NULL OR j.task = $3) AND ($4::text IS NULL OR j.tenant = $4)
       AND ($5::text IS NULL OR headgate._text(j.waiting_on) = $5 OR headgate._name(j.waiting_on) = $5)
       AND ($6::text[] IS NULL OR j.id = ANY ($6)) AND ($7::text IS NULL OR j.unique_key = $7)
@@ -17,8 +17,8 @@ SELECT * FROM (
     (SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
            unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
            cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost
-    FROM headgate._jobs j
-    WHERE NOT j.live AND ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queue = $2)
+    FROM headgate._ended_jobs j
+    WHERE ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queue = $2)
       AND ($3::text IS NULL OR j.task = $3) AND ($4::text IS NULL OR j.tenant = $4)
       AND ($5::text IS NULL OR headgate._text(j.waiting_on) = $5 OR headgate._name(j.waiting_on) = $5)
       AND ($6::text[] IS NULL OR j.id = ANY ($6)) AND ($7::text IS NULL OR j.unique_key = $7)

@@ -1,2 +1,2 @@
 -- Only the states.   $1 ids
-SELECT j.id, j.state FROM headgate._jobs j WHERE j.id = ANY ($1);
+SELECT id, state FROM headgate._states($1);
