@@ -392,3 +392,19 @@ async def test_more_attempts_than_a_sweep_would_take_are_lost_with_their_worker_
     swept = await world.engine.sweep(now=world.now)
     assert swept.lost == 1100
     assert {view.suspicion for view in (await world.snapshot()).jobs} == {1}
+
+
+async def test_a_grave_suspect_of_a_later_queue_comes_before_lighter_ones_of_an_earlier_one(
+    world: World,
+) -> None:
+    await world.enqueue("grave", queue="late")
+    for _ in range(3):
+        await crash(world)
+    await world.enqueue("light", queue="early")
+    await world.claim(1, worker="doomed", queues=["early"])
+    await world.lose("doomed")
+    assert await suspicions(world, "grave", "light") == [3, 1]
+    await world.enqueue("new", queue="early")
+    assert await world.claim(queues=["early", "late"]) == ["grave", "new"]
+    await world.end("grave")
+    assert await world.claim(queues=["early", "late"]) == ["light"]

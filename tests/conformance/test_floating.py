@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from headgate.clock import SECOND
 from headgate.engine.contract import KeyInUse
+from headgate.engine.rulebook import KEEP_COMPUTED
 from tests.world import World
 
 
@@ -96,3 +98,22 @@ async def test_a_redeclared_default_does_not_replace_a_computed_number(world: Wo
     await world.limit("F", 2, floating=True)
     await world.fill(5, "F")
     assert len(await world.claim()) == 3
+
+
+async def test_a_number_is_forgotten_an_hour_after_it_was_computed_unless_its_key_is_in_use(
+    world: World,
+) -> None:
+    await world.limit("F", 1, floating=True)
+    for key in ("F=held", "F=idle", "F=waited"):
+        await world.compute(key, 0 if key == "F=waited" else 2)
+    await world.enqueue("h", "F=held")
+    await world.enqueue("w", "F=waited")
+    assert await world.claim() == ["h"]
+
+    async def known() -> list[tuple[str, int | None]]:
+        return [(line.key, line.max) for line in await world.engine.limits("F", now=world.now)]
+
+    await world.later(KEEP_COMPUTED / SECOND - 1)
+    assert await known() == [("F", 1), ("F=held", 2), ("F=idle", 2), ("F=waited", 0)]
+    await world.later(1)
+    assert await known() == [("F", 1), ("F=held", 2), ("F=waited", 0)]

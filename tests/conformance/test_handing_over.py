@@ -115,3 +115,16 @@ async def test_a_late_report_about_a_deleted_job_ends_no_other(world: World) -> 
     answer = await world.exchange(Succeeded("old", 1, '"late"'), want=0)
     assert answer.refused == (("old", 1),)
     assert await world.state("new") is JobState.RUNNING
+
+
+async def test_all_slots_that_an_exchange_gives_back_count_for_what_it_claims(world: World) -> None:
+    await world.limit("A", 1)
+    await world.limit("B", 2)
+    await world.enqueue("a", "A")
+    await world.fill(2, "B", prefix="b")
+    assert set(await world.claim()) == {"a", "b1", "b2"}
+    await world.enqueue("both", "A", "B")
+    answer = await world.exchange(
+        Failed("b1", 1, "boom", 0), Failed("b2", 1, "boom", None), Succeeded("a", 1), want=10
+    )
+    assert {attempt.job for attempt in answer.attempts} == {"b1", "both"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +14,7 @@ from headgate.engine.contract import (
     Outcome,
     Progress,
     Released,
+    Report,
     Snoozed,
     Stopped,
     Succeeded,
@@ -123,20 +125,50 @@ async def test_the_same_outcome_twice_in_one_exchange_counts_once(world: World) 
     assert await world.state("j1") is JobState.SUCCEEDED
 
 
+REPORTS: list[Callable[[str, int], Report]] = [
+    lambda job, attempt: Succeeded(job, attempt),
+    lambda job, attempt: Failed(job, attempt, "boom", None),
+    lambda job, attempt: Failed(job, attempt, "boom", 0),
+    lambda job, attempt: Snoozed(job, attempt, SECOND),
+    lambda job, attempt: Stopped(job, attempt),
+    lambda job, attempt: Released(job, attempt),
+    lambda job, attempt: Progress(job, attempt, "0.5"),
+]
+KINDS = ["succeeded", "failed", "retried", "snoozed", "stopped", "released", "progress"]
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=KINDS)
 @pytest.mark.parametrize("attempt", [0, 2])
-async def test_a_report_with_another_attempt_number_is_refused(world: World, attempt: int) -> None:
+async def test_a_report_with_another_attempt_number_is_refused(
+    world: World, attempt: int, report: Callable[[str, int], Report]
+) -> None:
     await world.enqueue("j1")
     await world.claim()
-    assert (await world.exchange(Succeeded("j1", attempt))).refused == (("j1", attempt),)
-    assert await world.state("j1") is JobState.RUNNING
+    assert (await world.exchange(report("j1", attempt))).refused == (("j1", attempt),)
+    job = await world.get("j1")
+    assert (job.state, job.attempt, job.progress) == (JobState.RUNNING, 1, None)
 
 
-async def test_a_report_by_another_worker_is_refused(world: World) -> None:
+@pytest.mark.parametrize("report", REPORTS, ids=KINDS)
+async def test_a_report_by_another_worker_is_refused(
+    world: World, report: Callable[[str, int], Report]
+) -> None:
     await world.enqueue("j1")
     await world.claim(worker="owner")
-    answer = await world.exchange(Succeeded("j1", 1), worker="thief")
+    answer = await world.exchange(report("j1", 1), worker="thief")
     assert answer.refused == (("j1", 1),)
-    assert await world.state("j1") is JobState.RUNNING
+    job = await world.get("j1")
+    assert (job.state, job.attempt, job.progress) == (JobState.RUNNING, 1, None)
+
+
+async def test_successes_of_old_attempts_are_refused_among_many(world: World) -> None:
+    ids = await world.fill(60)
+    await world.claim()
+    refused = [id for number, id in enumerate(ids) if number % 3 == 0]
+    answer = await world.exchange(*(Succeeded(id, 0 if id in refused else 1) for id in ids))
+    assert sorted(answer.refused) == sorted((id, 0) for id in refused)
+    states = await world.engine.states(ids)
+    assert [id for id, state in zip(ids, states, strict=True) if state is JobState.RUNNING] == refused
 
 
 async def test_a_report_about_an_unknown_job_is_refused(world: World) -> None:

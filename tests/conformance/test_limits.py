@@ -273,6 +273,17 @@ async def test_a_cap_declared_while_jobs_run_counts_them_too(world: World, cap: 
     assert await world.claim() == ["late1"]
 
 
+@pytest.mark.parametrize("cap", ["task:t", "queue:default"])
+async def test_a_cap_declared_while_jobs_run_does_not_count_those_of_others(world: World, cap: str) -> None:
+    await world.worker(tasks=["t", "other"])
+    await world.enqueue("stranger", task="other", queue="elsewhere")
+    await world.claim()
+    await world.limit(cap, 1)
+    assert (await world.status(cap)).held == 0
+    await world.fill(2)
+    assert await world.claim() == ["j1"]
+
+
 async def test_a_cap_put_up_by_an_operator_counts_what_runs(world: World) -> None:
     await world.fill(3)
     await world.claim()

@@ -73,6 +73,14 @@ async def test_a_costly_head_is_not_passed_by_cheap_newcomers(world: World) -> N
     assert await world.claim() == ["cheap"]
 
 
+async def test_a_costly_newcomer_is_not_passed_by_cheap_ones_of_the_same_call(world: World) -> None:
+    await world.rate("R", 3, per=3)
+    costs = {"first": 1, "costly": 3, "cheap": 1}
+    await world.enqueue_all(*(world.job(id, ("R", cost)) for id, cost in costs.items()))
+    assert await world.claim() == ["first"]
+    assert [await world.state(id) for id in ("costly", "cheap")] == [JobState.WAITING] * 2
+
+
 async def test_a_costly_head_is_not_starved_by_jobs_that_another_key_offers(world: World) -> None:
     await world.limit("A", 1)
     await world.rate("R", 5, per=5)

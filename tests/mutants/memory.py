@@ -6,8 +6,8 @@ from tests.mutants.mutant import Herd, Mutant
 
 ADMISSION, MOVES, LIFE, BLAME = (f"engine/{name}.py" for name in ("admission", "moves", "lifecycle", "blame"))
 BOOK, RATES = "engine/rulebook.py", "rates.py"
-LEDGER, ENGINE, SWEEP, STORE = (
-    f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store")
+LEDGER, ENGINE, SWEEP, STORE, CLAIM, RECHECK = (
+    f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store", "claiming", "rechecking")
 )
 
 MUTANTS = [
@@ -266,6 +266,60 @@ MUTANTS = [
         "    suspicion = before",
         "a loss raises no suspicion",
     ),
+    Mutant(
+        BLAME,
+        "    company = sum(level(job, died) > 0 for job in jobs)",
+        "    company = sum(level(job, seen) > 0 for job in jobs)",
+        "a job that was cleared between the last renewal and the death counts as company",
+    ),
+    Mutant(
+        BLAME,
+        "    before = level(job, seen)\n",
+        "    before = level(job, died)\n",
+        "a suspect is cleared by time that it perhaps did not run",
+    ),
+    Mutant(
+        BLAME,
+        "    lost = job.lost + 1 if before else 1",
+        "    lost = job.lost + 1",
+        "losses before a job was cleared count",
+    ),
+    Mutant(
+        BLAME,
+        "    ran = max(job.lost_after if before else 0, died",
+        "    ran = max(0, died",
+        "only the last loss says how long a suspect must run to be cleared",
+    ),
+    Mutant(
+        BLAME,
+        " and suspicion >= min(GUILTY, most))",
+        ")",
+        "a job fails by loss that was never tried alone at the last level",
+    ),
+    Mutant(
+        BLAME,
+        "    return min(now, seen + lease // 2)",
+        "    return now",
+        "a worker is believed to have run until its loss was noticed",
+    ),
+    Mutant(
+        BLAME,
+        "        self.closed = any(one >= GRAVE for one in suspects)",
+        "        self.closed = False",
+        "suspects are taken on beside a grave one that runs",
+    ),
+    Mutant(
+        BLAME,
+        "max(1, concurrency // KEPT_APART) - sum(one >= APART for one in suspects)",
+        "max(1, concurrency // KEPT_APART)",
+        "suspects that run do not count among those that are kept apart",
+    ),
+    Mutant(
+        BLAME,
+        "    return lost_after + max(SECOND, lost_after // 4)",
+        "    return lost_after",
+        "a suspect is cleared as soon as it ran as long as before",
+    ),
     # numbers in force, rates
     Mutant(
         BOOK,
@@ -349,14 +403,86 @@ MUTANTS = [
         "        rank = job.order",
         "suspects are not tried gravest first",
     ),
+    Mutant(
+        CLAIM,
+        "        return line.first(most) if self.suspects else",
+        "        return line.first(most) if True else",
+        "a worker that declines suspects gets them",
+    ),
+    Mutant(
+        CLAIM,
+        "else [job for job in line if job.suspicion < APART][:most]",
+        "else []",
+        "a worker that declines suspects does not get those that were lost once",
+    ),
+    Mutant(
+        CLAIM,
+        "        found.sort(key=lambda job: -gravity(job.suspicion))\n",
+        "",
+        "a grave suspect of a later queue waits for lighter ones",
+    ),
+    Mutant(
+        SWEEP,
+        "    _forget_computed(step)\n",
+        "",
+        "computed numbers are kept for ever",
+    ),
+    Mutant(
+        SWEEP,
+        "        if idle and at <= step.now - KEEP_COMPUTED:",
+        "        if at <= step.now - KEEP_COMPUTED:",
+        "computed numbers of keys in use are forgotten",
+    ),
+    Mutant(
+        ENGINE,
+        "            before, entry.number = entry.number, number\n",
+        "            before = entry.number\n",
+        "numbers of messages are not remembered",
+    ),
+    Mutant(
+        RECHECK,
+        "            step.store.let_go(key, holding)\n            step.admission.touch(key)\n            healed",
+        "            step.store.let_go(key, holding)\n            healed",
+        "a stray slot that is given back is not offered",
+    ),
+    Mutant(
+        RECHECK,
+        "fits = job.state in PENDING if holding.reserved else job.state is JobState.RUNNING",
+        "fits = job.state in PENDING or job.state is JobState.RUNNING",
+        "a slot of an attempt that is over passes for a reservation",
+    ),
+    Mutant(
+        RECHECK,
+        "(armed is not None and armed <= max(due, step.now))",
+        "armed is not None",
+        "a timer that rings too late is not noticed",
+    ),
+    Mutant(
+        RECHECK,
+        "healed = [] if after is not None else _orphans(step)",
+        "healed = list[str]()",
+        "attempts of workers that are not registered are not noticed",
+    ),
+    Mutant(
+        RECHECK,
+        "keys[most - 1] if len(keys) > most else None",
+        "None",
+        "keys behind the first slice are never looked at",
+    ),
 ]
 
-_PURE = ("admission", "audit", "blame_outcomes", "keys", "lifecycle", "limits", "rates", "retry")
+_PURE = ("admission", "audit", "blame", "blame_outcomes", "keys", "lifecycle", "limits", "rates", "retry")
 
 HERD = Herd(
     MUTANTS,
     [
-        [*(f"tests/unit/test_{name}.py" for name in _PURE), "tests/conformance", "-k", "memory or unit"],
+        [
+            *(f"tests/unit/test_{name}.py" for name in _PURE),
+            "tests/conformance",
+            "tests/sqlite/test_healing.py",
+            "-k",
+            "memory or unit",
+        ],
         ["tests/worker", "tests/app", "-k", "memory"],
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants.mutant import Herd, Mutant
+from tests.mutants.telling import TELLING
 
 RULES, OFFER, GIVE, ARRIVE, CLAIM, READY, SETTLE, WORKERS, EXCHANGE, TICKS, LIMITS, STEER, SWEEP = (
     f"engine/postgres/functions/{name}.sql"
@@ -79,6 +80,7 @@ MUTANTS = [
 HERD = Herd(
     MUTANTS,
     [
+        [*TELLING, "-k", "postgres"],
         ["tests/conformance", "tests/model", "-k", "postgres", "-m", "not slow"],
         ["tests/postgres", "-m", "not slow"],
         ["tests/processes", "-k", "postgres"],

@@ -124,3 +124,29 @@ async def test_a_thread_that_outlives_its_lease_is_told_to_end_and_its_outcome_d
         await asyncio.to_thread(told.wait)
         (job,) = await ended(failing, id)
     assert job.result == '"from the second"'
+
+
+async def test_what_an_answer_brings_after_the_lease_was_lost_is_not_run(failing: FailingEngine):
+    exchange, fenced, runs = failing.exchange, asyncio.Event(), []
+
+    async def late(*args, **kwargs):
+        answer = await exchange(*args, **kwargs)
+        if answer.attempts and not fenced.is_set():
+            failing.lapse = True
+            await fenced.wait()
+        return answer
+
+    async def work():
+        runs.append(current_job().attempt)
+
+    task = StandIn("work", work)
+    failing.exchange = late
+    id = await put(failing, task)
+    async with working(failing, task, lease=0.3) as (_, watcher):
+        await watcher.seen("fenced")
+        fenced.set()
+        await watcher.seen("registered", 2)
+        assert 1 not in runs
+        (job,) = await ended(failing, id)
+    assert job.state is JobState.SUCCEEDED
+    assert runs == [2]

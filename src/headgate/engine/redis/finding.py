@@ -31,10 +31,7 @@ async def fields_in(store: Store, partition: Partition, ids: Sequence[str]) -> l
 
 async def fields(store: Store, ids: Sequence[str]) -> list[Fields | None]:
     """What any partition keeps of these jobs."""
-    found: list[Fields | None] = []
-    for start in range(0, len(ids), MOST):
-        found += await store.by_ids("get", ids[start : start + MOST], lambda kept: kept is None)
-    return found
+    return await store.by_ids("get", ids, lambda kept: kept is None)
 
 
 async def find(store: Store, wanted: Filter, limit: int, after: str | None) -> list[Job]:

@@ -29,7 +29,7 @@ from headgate.engine.redis.store import Store
 from headgate.errors import ConfigError
 from headgate.job import JobState
 
-MOST = 500
+MOST = 100
 """Records per script call."""
 
 

@@ -12,7 +12,7 @@ from headgate.engine.redis.records import or_none
 from headgate.engine.redis.store import Store
 from headgate.keys import Key
 
-MOST = 200
+MOST = 100
 """Keys per script call."""
 
 

@@ -18,7 +18,7 @@ from headgate.engine.redis.faults import Faults
 from headgate.engine.redis.opening import found, version
 from headgate.engine.redis.records import decode, encode, packed_limit
 from headgate.engine.redis.refusals import refusal
-from headgate.engine.redis.scripts import script
+from headgate.engine.redis.scripts import READING, script
 from headgate.engine.redis.url import Target
 from headgate.engine.redis.watching import Listened, Watchers
 from headgate.engine.redis.wire import Wire
@@ -28,6 +28,8 @@ log = logging.getLogger("headgate.engine")
 
 Answer = tuple[Any, list[Any]]
 
+READ_AT_ONCE, CHANGED_AT_ONCE = 500, 100
+"""Jobs per script call: it takes a few milliseconds."""
 MOST_HOMES = 10_000
 """Of how many jobs this process remembers the partition; those put in first are forgotten first."""
 
@@ -118,8 +120,19 @@ class Store:
     async def by_ids(
         self, verb: str, ids: Sequence[str], missing: Callable[[Any], bool], now: int | None = None
     ) -> list[Any]:
-        """Run a verb that answers a row per job, where the jobs are: each partition speaks of those that it has. Once
-        all are found, no other partition is waited for: one whose server is silent holds up only its own jobs."""
+        """Run a verb that answers a row per job, where the jobs are, on so many jobs at a time that others get through
+        in between."""
+        rows: list[Any] = []
+        most = READ_AT_ONCE if verb in READING else CHANGED_AT_ONCE
+        for start in range(0, len(ids), most):
+            rows += await self._some(verb, ids[start : start + most], missing, now)
+        return rows
+
+    async def _some(
+        self, verb: str, ids: Sequence[str], missing: Callable[[Any], bool], now: int | None
+    ) -> list[Any]:
+        """Each partition speaks of the jobs that it has. Once all are found, no other partition is waited for: one
+        whose server is silent holds up only its own jobs."""
         if len(self.partitions) == 1:
             return await self._rows(self.partitions[0], verb, ids, now)
         asked = [asyncio.ensure_future(self._rows(p, verb, ids, now)) for p in self._homes_of(ids)]

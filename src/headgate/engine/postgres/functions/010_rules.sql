@@ -93,11 +93,16 @@ END $$;
 
 -- Whether the stored needs of a job can be read: an ident and a number each.
 CREATE OR REPLACE FUNCTION headgate._are_uses(p_keys text[], p_units bigint[]) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT coalesce(bool_and(left(u.key, 1) IN ('c', 'r') AND headgate._tenant_length(u.key) IS NOT NULL
-                             AND u.units > 0), p_keys IS NULL) FROM (
-        SELECT k.key, coalesce(k.units, 0) AS units FROM unnest(p_keys, p_units) AS k (key, units)) AS u
-$$;
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    FOR i IN 1 .. coalesce(cardinality(p_keys), 0) LOOP
+        IF (left(p_keys[i], 1) IN ('c', 'r') AND headgate._tenant_length(p_keys[i]) IS NOT NULL AND p_units[i] > 0)
+            IS NOT TRUE THEN
+            RETURN false;
+        END IF;
+    END LOOP;
+    RETURN p_keys IS NULL OR cardinality(p_keys) > 0 AND cardinality(p_units) <= cardinality(p_keys);
+END $$;
 
 -- A job's keys in the order of rule 6, with the caps that its task and queue have now.   p_caps   whether there are any
 -- at all

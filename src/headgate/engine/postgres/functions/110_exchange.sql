@@ -61,6 +61,7 @@ DECLARE
     v_first   text;
     v_last    text;
     v_passed  boolean := false;
+    v_simple  boolean := false;  -- whether the candidates need nothing or one key each, whose room they were promised
     v_new     boolean;
     v_met     boolean := false;
     v_many    boolean := false;
@@ -142,12 +143,16 @@ BEGIN
     IF v_wanted > 0 THEN
         IF p_queues IS NULL AND NOT (v_aside OR v_fresh OR v_paused OR v_suspect) THEN
             -- One line is all there is, most of the time: it is read from its front once.
-            SELECT array_agg(f.seq), coalesce(bool_or(f.limited), false), min(f.queue),
+            SELECT array_agg(f.seq), coalesce(bool_or(f.limited), false), coalesce(bool_and(f.simple), false),
+                   array_agg(f.offered_by) FILTER (WHERE f.offered_by IS NOT NULL), min(f.queue),
                    (SELECT max(j.queue) FROM headgate.live j
                     WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0)
-            INTO v_cands, v_limited, v_first, v_last FROM (
-                SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
-                       OR j.task <> ALL (v_known) AS limited
+            INTO v_cands, v_limited, v_simple, v_needed, v_first, v_last FROM (
+                SELECT j.seq, j.queue, j.offered_by, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
+                       OR j.refusals IS NOT NULL OR j.task <> ALL (v_known) AS limited,
+                       j.task = ANY (v_known) AND j.units <= 1
+                       AND CASE WHEN j.offered_by IS NULL THEN j.use_keys IS NULL AND j.refusals IS NULL
+                                ELSE j.use_keys = ARRAY[j.offered_by] END AS simple
                 FROM headgate.live j
                 WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0
                 ORDER BY j.queue, j.priority, j.due, j.seq LIMIT least(v_wanted, v_looks)
@@ -165,10 +170,21 @@ BEGIN
         IF cardinality(v_keys) > cardinality(v_seqs) THEN  -- they have several: so will who is offered what comes back
             v_keys := v_keys || headgate._next_keys(v_keys, v_capped);
         END IF;
-        IF v_limited OR v_capped THEN
-            v_needed := headgate._keys_of(v_cands);
-            v_keys := v_keys || v_needed;
+        IF v_first IS DISTINCT FROM v_last OR v_paused OR NOT v_limited THEN
+            v_simple := false;
         END IF;
+        IF v_limited AND cardinality(p_queues) = 1 AND NOT (v_capped OR v_paused) THEN
+            SELECT array_agg(j.offered_by) FILTER (WHERE j.offered_by IS NOT NULL), coalesce(bool_and(
+                       j.suspicion = 0 AND NOT j.fresh AND j.task = ANY (v_known) AND j.units <= 1
+                       AND CASE WHEN j.offered_by IS NULL THEN j.use_keys IS NULL AND j.refusals IS NULL
+                                ELSE j.use_keys = ARRAY[j.offered_by] END), false)
+            INTO v_needed, v_simple FROM headgate.live j WHERE j.seq = ANY (v_cands);
+        END IF;
+        IF v_capped OR v_limited AND NOT v_simple THEN
+            v_simple := false;
+            v_needed := headgate._keys_of(v_cands);
+        END IF;
+        v_keys := v_keys || v_needed;
         IF v_look THEN
             -- Also where slots came back: a newcomer on an idle key may come before the waiters of these. Not many more
             -- than there are places for: the rest is for others, at this very moment.
@@ -207,16 +223,25 @@ BEGIN
         v_touched := v_freed || headgate._give_back(v_seqs);
         wake := wake OR p_kinds && ARRAY['f', 'z'];
     END IF;
-    IF cardinality(v_touched) > 0 THEN
-        IF v_wanted > 0 AND cardinality(v_cands) = 0 AND NOT (v_each OR v_capped OR v_limited OR v_paused) THEN
-            -- Nobody is ready before: a slot may go straight to the next in line, from waiting to running in one write.
-            SELECT n.seqs, n.keys, n.simple INTO v_round, v_offers, v_passed
-            FROM headgate._pass_on(v_touched, v_known, p_queues, v_wanted, v_promised) AS n;
-        END IF;
-        IF NOT v_passed THEN
-            v_offered := headgate._offer(v_touched, at, p_ttl);
-            v_made := v_offered;
-        END IF;
+    v_simple := (v_simple OR cardinality(v_cands) = 0 AND NOT (v_capped OR v_limited OR v_paused)) AND NOT v_each
+        AND v_wanted > 0;
+    IF v_simple AND cardinality(v_touched) > 0 THEN
+        -- Where nothing that is ready comes before, a slot goes straight to the next in line: from waiting to running in
+        -- one write.
+        SELECT n.seqs, n.keys, n.simple INTO v_round, v_offers, v_passed
+        FROM headgate._pass_on(v_touched, v_known, p_queues, v_promised) AS n;
+    ELSE
+        v_passed := v_simple AND cardinality(v_cands) > 0;
+    END IF;
+    IF v_passed AND (cardinality(v_cands) > 0 OR cardinality(v_round) > v_wanted) THEN
+        SELECT m.seqs, m.keys, m.simple, m.offered, wake OR m.left > 0 OR m.offered > cardinality(v_cands)
+        INTO v_round, v_offers, v_passed, v_made, wake
+        FROM headgate._merge(v_cands, v_round, v_offers, v_wanted) AS m;
+    END IF;
+    IF NOT v_passed THEN
+        v_needed := CASE WHEN NOT v_simple THEN v_needed END;  -- what it leaves out is of uncommon cases
+        v_offered := headgate._offer(v_touched, at, p_ttl);
+        v_made := v_offered;
     END IF;
 
     -- Claim in rounds, since refused jobs may let others be offered.
@@ -228,7 +253,7 @@ BEGIN
             v_found := cardinality(v_round);
             v_asked := v_wanted + 1;
             INSERT INTO headgate.holders (key, job, since, reserved)
-            SELECT k.key, k.job, at, false FROM unnest(v_offers, v_round) AS k (key, job);
+            SELECT k.key, k.job, at, false FROM unnest(v_offers, v_round) AS k (key, job) WHERE k.key IS NOT NULL;
         ELSE
             IF v_offered > 0 OR v_each OR v_cands IS NULL THEN
                 -- Those found before are held, so that others pass over them, and may not be among the next.
@@ -293,8 +318,9 @@ BEGIN
         set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task
             ORDER BY min(u.n));
     END IF;
-    -- Also who serves other queues: offers are made in each.
-    wake := wake OR v_offered > 0 OR cardinality(v_left) > 0 OR v_made > 0 AND p_queues IS NOT NULL;
+    -- Also where more were offered room than start here, or in queues that this worker does not serve.
+    wake := wake OR v_offered > 0 OR cardinality(v_left) > 0 OR v_made > 0 AND p_queues IS NOT NULL
+        OR v_wanted = 0 AND v_made > p_want;
 
     -- One look at what is asked of everybody.
     SELECT n.cancelling, n.at, w.work, w.busy, w.ended, w.own INTO l

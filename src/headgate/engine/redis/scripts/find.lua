@@ -1,8 +1,8 @@
 -- find: jobs that match, newest first, a slice at a time.
 -- input {states (a set) or false, queue, task, tenant, waiting_on, unique, before (seq) or false, after (id), how many}
 -- answers {number found, seq to go on before or false}, and the jobs' fields, raw (none if `how many` is 0: a count).
--- Cost: at most 1000 jobs are looked at.
-local LOOKS = 1000
+-- Cost: at most 150 jobs are looked at.
+local LOOKS = 150
 
 -- A key's text, of any tenant, or the name of a limit.
 local function waits_on(job, text)

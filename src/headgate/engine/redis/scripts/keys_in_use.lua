@@ -1,8 +1,8 @@
 -- keys_in_use: the keys of a limit that are held or waited for, in the order of their idents, a slice at a time.
 -- input {name, computed_before or false, after (ident) or false, how many}
 -- answers {{{ident, max or false, held, waiting, computed_at or false} …}, ident to go on behind or false}.
--- Cost: at most 300 keys are looked at.
-local LOOKS = 300
+-- Cost: at most 100 keys are looked at.
+local LOOKS = 100
 
 local function verb(given)
   local name, before, found = given[1], given[2], {}

@@ -118,14 +118,19 @@ function Ledger.stored_queues(ident)
   return key.queues
 end
 
+-- Whether this step has put waiters of a key in, or taken them out.
+function Ledger.has_moved(key)
+  for _, line in pairs(key.lines) do
+    if line.turn == turn and (line.more > 0 or line.less > 0) then return true end
+  end
+  return false
+end
+
 -- The queues with waiters on a key: those stored, and those that this step parked jobs in.
 function Ledger.queues_waiting(ident)
-  local stored, here, moved = Ledger.stored_queues(ident), Ledger.at(ident).lines, false
-  for _, line in pairs(here) do
-    moved = moved or (line.turn == turn and (line.more > 0 or line.less > 0))
-  end
-  if not moved then return stored end
-  local found = {}
+  local stored, key = Ledger.stored_queues(ident), Ledger.at(ident)
+  if not Ledger.has_moved(key) then return stored end
+  local found, here = {}, key.lines
   for _, queue in ipairs(stored) do
     local line = here[queue]
     if not line or line.turn ~= turn or (line.more == 0 and line.less == 0) or Lines.size(line) > 0 then
@@ -148,13 +153,18 @@ function Ledger.waiter(member)
   return job
 end
 
--- These keys are about to be offered: read what is promised of them and their first waiters, all at once. Answers the
--- queues that wait on each, and the ids of those waiters.
-function Ledger.expect(idents)
-  local queues, ids, count = {}, {}, 0
+-- Read what is promised of these keys, all at once. Answers the queues that wait on each.
+function Ledger.expect_offers(idents)
+  local queues = {}
   Ledger.read_queues(idents)
   for i = 1, #idents do queues[i] = Ledger.queues_waiting(idents[i]) end
   if not Ledger.none_ready then Ledger.read_offers(idents, queues) end
+  return queues
+end
+
+-- These keys are about to be offered: read their first waiters, too. Answers also the ids of those waiters.
+function Ledger.expect(idents)
+  local queues, ids, count = Ledger.expect_offers(idents), {}, 0
   for i, ident in ipairs(idents) do
     for _, queue in ipairs(queues[i]) do
       local room = Admission.room(ident, queue)

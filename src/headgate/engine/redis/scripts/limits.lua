@@ -1,8 +1,8 @@
 -- limits: the keys of a limit that are held, waited for or computed, a slice at a time.
 -- input {name, after (ident) or false, how many}
 -- answers {{{ident, held, waiting, {number, at} or false} …}, ident to go on behind or false, whether idents stand in the
--- order of their texts: where all of them belong to the same tenant}. Cost: the keys of the slice, at most 300.
-local LOOKS = 300
+-- order of their texts: where all of them belong to the same tenant}. Cost: the keys of the slice, at most 100.
+local LOOKS = 100
 local INDEXES = {'helds', 'waited', 'computes'}
 
 -- Idents begin with the kind of the key and its tenant.

@@ -167,32 +167,42 @@ function Moves.adopt(name)
   local ident, kind, what = 'c0:' .. name, string.match(name, '^(%a+):(.*)$')
   if (kind ~= 'task' and kind ~= 'queue') or not Book.is_cap(ident) then return end
   for _, worker in ipairs(call('ZRANGE', base .. 'leases', 0, -1)) do
-    for _, id in ipairs(call('ZRANGE', base .. 'run:' .. worker, 0, -1)) do
-      local job = Store.job(id)
-      if job.state == 'running' and job.need[kind] == what and not Ledger.holds(ident, job) then
-        Ledger.take(ident, job, false)
-      end
+    for _, job in ipairs(Moves.running_of(worker)) do
+      if job.need[kind] == what and not Ledger.holds(ident, job) then Ledger.take(ident, job, false) end
     end
   end
 end
 
--- A limit's numbers changed: look at all keys of it that are waited for.
+-- A limit's numbers changed: look at all keys of it that are waited for, also since this step only.
 function Moves.rules_changed(name)
   Book.changed()
   Moves.adopt(name)
   Moves.touch_waited(name, false)
   for _, key in ipairs(Ledger.keys) do
-    if next(key.lines) ~= nil and Book.key(key.ident).name == name then Admission.touch(key.ident) end
+    if Ledger.has_moved(key) and Book.key(key.ident).name == name then Admission.touch(key.ident) end
   end
 end
 
-Moves.SLICE = 50
+Moves.SLICE, Moves.OFFERS = 50, 50
 
--- Look at the next keys of a limit that are waited for.
+-- Look at the next keys of a limit that are waited for: so many, or those whose waiters will be offered so much room.
 function Moves.touch_waited(name, after)
   local members, beyond = Looking.slice({'waited'}, name, after, Moves.SLICE)
-  for _, member in ipairs(members) do Admission.touch(Looking.ident(member)) end
-  if beyond or Book.changing[name] then Book.keep_changing(name, beyond and members[#members]) end
+  local idents, last, offers = {}, members[#members], 0
+  for i, member in ipairs(members) do idents[i] = Looking.ident(member) end
+  local queues = Ledger.expect_offers(idents)
+  for i, ident in ipairs(idents) do
+    Admission.touch(ident)
+    for _, queue in ipairs(queues[i]) do
+      local size = Lines.size(Lines.waiting(ident, queue))
+      offers = offers + math.max(0, math.min(Admission.room(ident, queue), Admission.OFFER_MOST, size))
+    end
+    if offers >= Moves.OFFERS and i < #members then
+      last, beyond = members[i], true
+      break
+    end
+  end
+  if beyond or Book.changing[name] then Book.keep_changing(name, beyond and last) end
 end
 
 -- Act on the next slice of a change of limits; whether something is left.

@@ -111,8 +111,26 @@ function Book.scope(name, value, tenant)
   return name .. '=' .. (value and '+' .. Text.join(value, '') or '-') .. (tenant and '+' .. tenant or '-')
 end
 
-function Book.find_override(name, value, tenant)
+Book.FEW = 200
+
+-- Overrides are kept by name where they are few: most keys have none of their own, and nothing is asked to see that.
+function Book.look_at_overrides(overridden)
+  local changed = next(Book.staged) ~= nil
+  local count = changed and 1 or call('HLEN', base .. 'overrides')
+  overridden.any = count > 0
+  if changed or count == 0 or count > Book.FEW then return end
+  overridden.names, Book.kept.known = {}, Book.kept.known + count
+  for _, text in ipairs(call('HVALS', base .. 'overrides')) do
+    local override = parse(text)
+    local of_name = Write.of(overridden.names, override[1])
+    of_name[Book.scope(override[1], override[3], override[4])] = override
+    of_name.keyed = of_name.keyed or override[3]
+  end
+end
+
+function Book.find_override(of_name, name, value, tenant)
   local scope = Book.scope(name, value, tenant)
+  if of_name then return of_name[scope] end
   local staged = Book.staged[scope]
   if staged ~= nil then return staged or nil end
   local found = call('HGET', base .. 'overrides', scope)
@@ -121,13 +139,16 @@ end
 
 -- The most specific override that speaks for a key: {name, max, value, tenant, by, at, why, until}.
 function Book.override(key)
-  if Book.overridden.any == nil then
-    Book.overridden.any = next(Book.staged) ~= nil or call('HLEN', base .. 'overrides') > 0
+  local overridden, name, value, found = Book.overridden, key.name, key.value, nil
+  if overridden.any == nil then Book.look_at_overrides(overridden) end
+  if not overridden.any then return nil end
+  local of_name = overridden.names and overridden.names[name]
+  if overridden.names and not of_name then return nil end
+  local tenant, find = key.tenant ~= '' and key.tenant or nil, Book.find_override
+  if value and (not of_name or of_name.keyed) then
+    found = tenant and find(of_name, name, value, tenant) or find(of_name, name, value, nil)
   end
-  if not Book.overridden.any then return nil end
-  local tenant = key.tenant ~= '' and key.tenant or nil
-  return key.value and (Book.find_override(key.name, key.value, tenant) or Book.find_override(key.name, key.value, nil))
-    or Book.find_override(key.name, nil, tenant) or Book.find_override(key.name, nil, nil)
+  return found or tenant and find(of_name, name, nil, tenant) or find(of_name, name, nil, nil)
 end
 
 function Book.find_computed(ident)

@@ -1,15 +1,21 @@
 -- sweep: what time does, each duty bounded.
 -- answers {due, lost, offered, expired, more, next_due, now, {{id, task, error} …} of jobs that failed by loss}.
--- Cost: at most 1000 of each kind, except that a worker is lost with all that it ran.
-local MOST, IDLE = 1000, 3600 * 1000000
+-- Cost: at most 100 of all kinds together, or 10 of a kind where others have used that up; but a worker is lost with all
+-- that it ran.
+local MOST, LEAST, IDLE = 100, 10, 3600 * 1000000
+local left, more
 
-local function until_now(name, most)
-  return call('ZRANGEBYSCORE', base .. name, '-inf', now_text, 'LIMIT', '0', format('%d', most))
+-- The members of a sorted set whose time has come.
+local function until_now(name, till)
+  local most = math.max(LEAST, left)
+  local found = call('ZRANGEBYSCORE', base .. name, '-inf', till or now_text, 'LIMIT', '0', Text.whole(most))
+  left, more = left - #found, more or #found == most
+  return found
 end
 
 local function arrivals()
   local ids = {}
-  for i, member in ipairs(until_now('scheduled', MOST)) do ids[i] = sub(member, 13) end
+  for i, member in ipairs(until_now('scheduled')) do ids[i] = sub(member, 13) end
   Store.load(ids)
   for _, id in ipairs(ids) do
     local job = Store.job(id)
@@ -21,24 +27,25 @@ end
 -- Whole workers, since blame compares what one ran; the bound is checked between them.
 local function lost()
   local count, failed = 0, {}
-  for _, worker in ipairs(until_now('leases', MOST)) do
-    if count >= MOST then break end
+  for place, worker in ipairs(until_now('leases')) do
+    if place > 1 and left < 1 then
+      more = true
+      break
+    end
     local attempts, gone = Moves.lose_worker(worker)
-    count = count + attempts
+    count, left = count + attempts, left - attempts
     for _, row in ipairs(gone) do failed[#failed + 1] = row end
   end
   return count, failed
 end
 
 local function timers()
-  local rung = until_now('timers', MOST)
-  for _, ident in ipairs(rung) do Admission.touch(ident) end
-  return #rung
+  for _, ident in ipairs(until_now('timers')) do Admission.touch(ident) end
 end
 
 -- A reservation whose job was offered and not claimed in time is dropped (rule 7).
 local function reservations()
-  for _, member in ipairs(until_now('reserved', MOST)) do
+  for _, member in ipairs(until_now('reserved')) do
     local id, ident = Text.parted(member)
     local job = Store.job(id)
     if job and job.holds and job.holds.keys[ident] then
@@ -49,7 +56,7 @@ local function reservations()
 end
 
 local function overrides()
-  for _, scope in ipairs(until_now('untils', MOST)) do
+  for _, scope in ipairs(until_now('untils')) do
     if next(Book.changing) ~= nil then return end -- the others run out when this has been acted on
     Moves.set_override(parse(call('HGET', base .. 'overrides', scope))[1], scope, false)
   end
@@ -57,21 +64,19 @@ end
 
 -- Old jobs, also those that ended in this very step and are not to be kept at all.
 local function retention()
-  local old = until_now('ended', MOST)
+  local old = until_now('ended')
   for _, job in ipairs(Store.dirty) do
-    if Store.ENDED[job.state] and job.expires_at <= now and #old < MOST then old[#old + 1] = job.id end
+    if Store.ENDED[job.state] and job.expires_at <= now then old[#old + 1] = job.id end
   end
   Store.load(old)
   for _, id in ipairs(old) do Store.remove(Store.job(id)) end
   return #old
 end
 
--- Full buckets and empty windows; whether there may be more of them.
+-- Full buckets and empty windows.
 local function forget_meters()
-  local full = until_now('meters', MOST)
-  for _, ident in ipairs(full) do Write.score('meters', ident, false) end
-  local empty = until_now('windows', MOST)
-  for _, ident in ipairs(empty) do
+  for _, ident in ipairs(until_now('meters')) do Write.score('meters', ident, false) end
+  for _, ident in ipairs(until_now('windows')) do
     local rule = Book.rule(ident)
     if not rule.exact or Window.load(ident, rule).spent <= 0 then
       Window.forget(ident)
@@ -79,13 +84,11 @@ local function forget_meters()
       Write.score('windows', ident, now + rule.period)
     end
   end
-  return #full == MOST or #empty == MOST
 end
 
 -- Computed numbers of keys that have been neither held nor waited for since an hour ago; the others are looked at again.
 local function forget_computed()
-  local old = call('ZRANGEBYSCORE', base .. 'refreshed', '-inf', Text.whole(now - IDLE), 'LIMIT', '0', Text.whole(MOST))
-  for _, ident in ipairs(old) do
+  for _, ident in ipairs(until_now('refreshed', Text.whole(now - IDLE))) do
     if Ledger.held(ident) > 0 or #Ledger.stored_queues(ident) > 0 then
       Write.score('refreshed', ident, now)
     else
@@ -95,21 +98,21 @@ local function forget_computed()
       Write.score('refreshed', ident, false)
     end
   end
-  return #old == MOST
 end
 
 local function verb()
+  left, more = MOST, false
   local due = arrivals()
   local gone, failed = lost()
-  local rung = timers()
+  timers()
   reservations()
   local changing = Moves.go_on()
   overrides()
   local expired = retention()
-  local meters, computed = forget_meters(), forget_computed()
+  forget_meters()
+  forget_computed()
   local offered = Admission.offer()
-  local more = due == MOST or gone >= MOST or rung == MOST or expired == MOST or meters or computed
-    or changing or next(Book.changing) ~= nil
+  more = more or changing or next(Book.changing) ~= nil
   Step.finish()
   local next_due = Step.next_due()
   return {due, gone, offered, expired, more, next_due, now, failed}
