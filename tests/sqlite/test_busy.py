@@ -144,6 +144,23 @@ async def test_a_verb_ends_at_its_deadline_and_never_takes_effect_later(engine: 
     assert await engine.states(["first", "impatient", "patient"]) == [None, None, JobState.READY]
 
 
+async def test_verbs_that_wait_together_end_each_at_its_own_deadline(engine: SqliteEngine, path: Path):
+    began = time.monotonic()
+
+    async def ends_after(seconds: float) -> float:
+        with within(seconds), pytest.raises(EngineUnavailable):
+            await engine.enqueue([job(f"after {seconds}")])
+        return time.monotonic() - began
+
+    with Child(HOLD, path) as other:
+        await hold(other, None)
+        began = time.monotonic()
+        times = await asyncio.gather(*map(ends_after, (0.9, 0.1, 0.5)))
+        other.tell("go")
+    assert [at >= after for at, after in zip(times, (0.9, 0.1, 0.5), strict=True)] == [True] * 3
+    assert times[1] < times[2] < times[0] < 5
+
+
 async def test_a_verb_whose_step_runs_past_its_deadline_says_that_its_effect_is_not_known(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -11,7 +12,7 @@ import pytest
 
 from headgate.engine.contract import Enqueued, Filter, Limit, Override, Succeeded, Worker
 from headgate.engine.sqlite import SqliteEngine
-from headgate.errors import ConfigError, JobExists, LeaseLost
+from headgate.errors import ConfigError, JobExists, LeaseLost, StaleMessage
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.sqlite.conftest import OpenEngine, writer
@@ -167,6 +168,25 @@ async def test_a_group_whose_commit_fails_is_done_again_one_by_one(engine: Sqlit
     assert failed in ([], [0])
     stored = {limit.name: limit.max for limit in await engine.limits() if limit.key == limit.name}
     assert stored == {f"L{n}": n for n in range(10) if n not in failed}
+
+
+async def test_messages_of_a_group_that_is_done_again_are_not_taken_for_stale(engine: SqliteEngine):
+    await engine.enqueue([job(f"j{n}") for n in range(4)])
+    await engine.register(Worker("w", frozenset({"t"})))
+    with failing_commits(engine, 1):
+        go = threading.Event()
+
+        def wait(_: object) -> None:
+            go.wait(5)  # until all are there
+
+        engine._opened()._writer.post(wait)
+        messages = [asyncio.ensure_future(engine.exchange("w", [], 1, number=n)) for n in (1, 2, 3)]
+        await asyncio.sleep(0.05)
+        go.set()
+        answers = await asyncio.gather(*messages)
+    assert [len(answer.attempts) for answer in answers] == [1, 1, 1]
+    with pytest.raises(StaleMessage, match="came after its message 3"):
+        await engine.exchange("w", [], 1, number=3)
 
 
 async def test_an_exchange_without_a_lease_fails_alone(engine: SqliteEngine):
