@@ -11,7 +11,7 @@ import pytest
 
 from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Settings, Succeeded, Worker
-from headgate.engine.redis import RedisEngine, opening
+from headgate.engine.redis import opening
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, LeaseLost, SchemaMismatch
 from headgate.job import JobState, NewJob
 from tests.at_work import until
@@ -270,13 +270,3 @@ async def test_a_server_that_does_not_answer_is_given_up(
         with pytest.raises(EngineUnavailable, match="no answer"):
             await engine.enqueue([NewJob("j", "t")])
         await asyncio.to_thread(client.ping)  # answered when the pause is over
-
-
-async def test_numbers_that_lua_would_round_are_refused(
-    start_server: StartServer, open_engine: OpenEngine
-) -> None:
-    engine: RedisEngine = await open_engine(start_server().url)
-    with pytest.raises(ConfigError, match="2223"):
-        await engine.enqueue([NewJob("j", "t", at=2**53)])
-    with pytest.raises(ConfigError, match="126 years"):
-        await engine.declare([Limit("R", "rate", 1, 10**15, 1000)])

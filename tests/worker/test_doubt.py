@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from headgate.context import current_job
@@ -161,3 +162,59 @@ async def test_a_message_that_was_doubled_on_its_way_leads_to_a_resumption(faili
     assert job.state is JobState.SUCCEEDED
     assert [past.outcome for past in job.history] == ["released", "succeeded"]
     assert (await stored(failing, id)).tries == 1
+
+
+async def test_what_an_answer_brings_after_the_lease_was_lost_is_not_run(failing: FailingEngine):
+    runs = []
+
+    async def work():
+        runs.append(current_job().attempt)
+
+    task = StandIn("work", work)
+
+    async def wait():
+        await failing.open_gate.wait()  # without a deadline
+
+    failing._pass_gate = wait
+    async with working(failing, task, lease=1.5) as (_, watcher):
+        await watcher.seen("idle")
+        failing.open_gate.clear()  # the claim takes effect, and its answer is under way
+        failing.lapse = True
+        id = await put(failing, task)
+        await watcher.seen("fenced")
+        failing.open_gate.set()
+        (job,) = await ended(failing, id)
+    assert job.state is JobState.SUCCEEDED
+    assert runs == [2], "the first attempt was given back with the lease"
+
+
+async def test_a_cancel_that_the_answer_to_a_resumption_brings_is_obeyed(failing: FailingEngine):
+    began, interrupted = asyncio.Event(), asyncio.Event()
+
+    async def work():
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            interrupted.set()
+
+    exchange = failing.exchange
+
+    async def deaf(*args, **kwargs):
+        """No other answer tells of the cancel."""
+        answer = await exchange(*args, **kwargs)
+        return msgspec.structs.replace(answer, cancelling=())
+
+    failing.exchange = deaf
+    task = StandIn("work", work)
+    id = await put(failing, task)
+    async with working(failing, task, lease=1000, grace=0) as (_, watcher):
+        await began.wait()
+        failing.lose_answers = 1
+        await failing.cancel([id])
+        await put(failing, task)
+        await watcher.seen("resumed")
+        async with asyncio.timeout(10):
+            await interrupted.wait()
+        (job,) = await ended(failing, id)
+    assert job.state is JobState.CANCELLED

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -132,15 +133,16 @@ async def test_an_embedded_worker_waits_for_a_thread_that_does_not_end_and_says_
     monkeypatch.setattr("headgate.worker.shift.REMINDER", 0.05)
     stubborn = Stubborn()
     id = await put(engine, stubborn.task)
-    worker = Worker(engine, tasks(stubborn.task), grace=0.02, lease=0.6)
+    worker = Worker(engine, tasks(stubborn.task), grace=0.02, lease=1.5)
     watcher = Watcher(worker)
     working = asyncio.create_task(worker.run())
     await stubborn.began.wait()
+    begun = time.monotonic()
     for _ in range(stops):
         worker.stop()
     await watcher.seen("stopping")
     beats = watcher.count("beat")
-    await watcher.seen("beat", beats + 4)  # longer than a lease
+    await watcher.seen("beat", beats + 2)  # renewals go on, and would for ever
     worker.stop()
     assert not working.done()
     assert (await stored(engine, id)).state is JobState.RUNNING, "it holds its slots"
@@ -148,7 +150,7 @@ async def test_an_embedded_worker_waits_for_a_thread_that_does_not_end_and_says_
     await working
     assert (await stored(engine, id)).result == '"asked"'
     lines = [line for line in caplog.messages if "waiting for it, since it holds its slots" in line]
-    assert 2 <= len(lines) <= 40
+    assert 2 <= len(lines) <= (time.monotonic() - begun) / 0.05 + 1
     assert f"job {id} (work)" in lines[0]
 
 

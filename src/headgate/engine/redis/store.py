@@ -131,8 +131,8 @@ class Store:
     async def _some(
         self, verb: str, ids: Sequence[str], missing: Callable[[Any], bool], now: int | None
     ) -> list[Any]:
-        """Each partition speaks of the jobs that it has. Once all are found, no other partition is waited for: one whose
-        server is silent holds up only its own jobs."""
+        """Each partition speaks of the jobs that it has. Once all are found, no other partition is waited for: one
+        whose server is silent holds up only its own jobs."""
         if len(self.partitions) == 1:
             return await self._rows(self.partitions[0], verb, ids, now)
         asked = [asyncio.ensure_future(self._rows(p, verb, ids, now)) for p in self._homes_of(ids)]

@@ -66,10 +66,20 @@ class ReadyJobs:
             ledger.flush()
         else:
             ledger.write_decided()
-        suspects = self._suspects(most) if self._any_suspects() else []
-        found = [job for job in suspects if job.suspicion >= GRAVE][:most]
-        light = sorted((job for job in suspects if job.suspicion < GRAVE), key=_order) if suspects else []
-        aside = self._aside(0)
+        if not (self.turn.suspects or self.turn.aside or ledger.suspected):
+            return self._look_in(most, [], (), ())
+        suspects = self._suspects(most)
+        grave = [job for job in suspects if job.suspicion >= GRAVE][:most]
+        light = sorted((job for job in suspects if job.suspicion < GRAVE), key=_order)
+        return self._look_in(most, grave, light, self._aside(0))
+
+    def _look_in(
+        self,
+        most: int,
+        found: list[Candidate],
+        light: Sequence[Candidate],
+        aside: Sequence[tuple[str, str]],
+    ) -> list[Candidate]:
         if self.queues is None:
             return found + self._first(self._all(aside, light), aside, light, most - len(found))
         for name in self._in_order(self.queues):
@@ -99,9 +109,12 @@ class ReadyJobs:
         """The first of what is written as ready, what others set aside, and what this step has offered itself."""
         filled = self._filled()
         lines = [self._read("claimable", queue, most, 0) for queue in queues if queue in filled]
-        lines += [
-            self._read("claimable_aside", queue, task, most, 0) for queue, task in aside if queue in queues
-        ]
+        if aside:
+            lines += [
+                self._read("claimable_aside", queue, task, most, 0)
+                for queue, task in aside
+                if queue in queues
+            ]
         lines += [
             sorted(offers, key=_order) for queue, offers in self.step.ledger.offered_now() if queue in queues
         ]
@@ -129,9 +142,6 @@ class ReadyJobs:
         ]
 
     # ── suspects (rule 15) ───────────────────────────────────────────────────────────────────────────────────────
-
-    def _any_suspects(self) -> bool:
-        return self.turn.suspects or self.turn.aside or self.step.ledger.suspected
 
     def _suspects(self, most: int) -> list[Candidate]:
         """The gravest suspects, as far as the worker has room for them. What it does not know will be set aside."""

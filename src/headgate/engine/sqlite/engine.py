@@ -233,7 +233,7 @@ class SqliteEngine(Engine):
         suspects: bool = True,
         now: int | None = None,
     ) -> Exchanged:
-        own = self._own.setdefault(worker, Own())
+        own = self._own.get(worker) or self._own.setdefault(worker, Own())
         opening = Opening(worker, number, own)
 
         def work(step: Step) -> Exchanged:
@@ -255,22 +255,16 @@ class SqliteEngine(Engine):
             opening.take_effect()
             return _exchanged(step, worker, [], False)
 
-        return await self._in_turn(opening, work, now, None if reports else glance)
-
-    async def _in_turn(
-        self, opening: Opening, work: Work[T], now: int | None, glance: Work[T | None] | None = None
-    ) -> T:
-        """A message of a worker, which is refused whole where its lease is over."""
         try:
-            return await self._opened().write(work, now, glance, opening)
+            return await self._opened().write(work, now, None if reports else glance, opening)
         except LeaseLost:
-            self._own.pop(opening.worker, None)
+            self._own.pop(worker, None)
             raise
 
     async def resume_worker(
         self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
     ) -> Resumed:
-        own = self._own.setdefault(worker, Own())
+        own = self._own.get(worker) or self._own.setdefault(worker, Own())
         opening = Opening(worker, number, own)
         named = set(known)
 
@@ -291,7 +285,11 @@ class SqliteEngine(Engine):
                 step.now,
             )
 
-        return await self._in_turn(opening, work, now)
+        try:
+            return await self._opened().write(work, now, None, opening)
+        except LeaseLost:
+            self._own.pop(worker, None)
+            raise
 
     async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
         def work(step: Step) -> Lost:

@@ -40,7 +40,18 @@ class Operation:
     """Work for the lane. `glance` may answer without a transaction when there is nothing to write; `after` runs once
     the result is safely committed."""
 
-    __slots__ = ("_claimed", "after", "begun", "future", "glance", "loop", "result", "seconds", "until", "work")
+    __slots__ = (
+        "_claimed",
+        "after",
+        "begun",
+        "future",
+        "glance",
+        "loop",
+        "result",
+        "seconds",
+        "until",
+        "work",
+    )
 
     def __init__(
         self, work: Callable[[], Any], glance: Glance | None, after: Callable[[], None] | None, seconds: float
@@ -213,7 +224,9 @@ class Lane:
         if not operation.future.done():
             known = "nothing was done" if operation.withdraw() else "it is not known whether it took effect"
             operation.future.set_exception(
-                EngineUnavailable(f"{self.path} gave no answer within {operation.seconds:.3g} seconds; {known}")
+                EngineUnavailable(
+                    f"{self.path} gave no answer within {operation.seconds:.3g} seconds; {known}"
+                )
             )
 
     async def run_brief(self, work: Callable[[], T], seconds: float, after: Callable[[], None]) -> T:

@@ -100,11 +100,10 @@ class Unreadable(Stored):
 
 def own_uses(row: Values) -> tuple[Use, ...]:
     """The keys of a row from waiters.sql or claimable.sql; raises what is wrong if a claim could not read it."""
-    _ = (
-        row[6] + row[7] + row[8] + row[9] + row[17] + row[19]
-    )  # priority, due, counters: a text among them raises
-    _read_retry(row[10])
-    return read_uses(row[15])
+    _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion = row
+    _ = priority + due + attempt + tries + units + suspicion  # a text among them raises
+    _read_retry(retry)
+    return _read_uses(uses) if uses is not None else ()
 
 
 GARBLED = (msgspec.DecodeError, TypeError, LookupError, ValueError)

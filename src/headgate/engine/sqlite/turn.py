@@ -48,6 +48,8 @@ class Turn(msgspec.Struct, frozen=True):
 class Opening:
     """The first statement of an exchange's transaction, which tells the version of the rules among other things."""
 
+    __slots__ = ("_before", "_row", "number", "own", "worker")
+
     def __init__(self, worker: str, number: int | None, own: Own) -> None:
         self.worker = worker
         self.number = number

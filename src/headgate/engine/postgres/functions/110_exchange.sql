@@ -143,12 +143,16 @@ BEGIN
     IF v_wanted > 0 THEN
         IF p_queues IS NULL AND NOT (v_aside OR v_fresh OR v_paused OR v_suspect) THEN
             -- One line is all there is, most of the time: it is read from its front once.
-            SELECT array_agg(f.seq), coalesce(bool_or(f.limited), false), min(f.queue),
+            SELECT array_agg(f.seq), coalesce(bool_or(f.limited), false), coalesce(bool_and(f.simple), false),
+                   array_agg(f.offered_by) FILTER (WHERE f.offered_by IS NOT NULL), min(f.queue),
                    (SELECT max(j.queue) FROM headgate.live j
                     WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0)
-            INTO v_cands, v_limited, v_first, v_last FROM (
-                SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
-                       OR j.task <> ALL (v_known) AS limited
+            INTO v_cands, v_limited, v_simple, v_needed, v_first, v_last FROM (
+                SELECT j.seq, j.queue, j.offered_by, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
+                       OR j.refusals IS NOT NULL OR j.task <> ALL (v_known) AS limited,
+                       j.task = ANY (v_known) AND j.units <= 1
+                       AND CASE WHEN j.offered_by IS NULL THEN j.use_keys IS NULL AND j.refusals IS NULL
+                                ELSE j.use_keys = ARRAY[j.offered_by] END AS simple
                 FROM headgate.live j
                 WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0
                 ORDER BY j.queue, j.priority, j.due, j.seq LIMIT least(v_wanted, v_looks)
@@ -166,15 +170,18 @@ BEGIN
         IF cardinality(v_keys) > cardinality(v_seqs) THEN  -- they have several: so will who is offered what comes back
             v_keys := v_keys || headgate._next_keys(v_keys, v_capped);
         END IF;
-        IF v_limited AND NOT (v_capped OR v_paused) AND (p_queues IS NULL OR cardinality(p_queues) = 1) THEN
-            -- Most of the time they have one key, which promised its room.
+        IF v_first IS DISTINCT FROM v_last OR v_paused OR NOT v_limited THEN
+            v_simple := false;
+        END IF;
+        IF v_limited AND cardinality(p_queues) = 1 AND NOT (v_capped OR v_paused) THEN
             SELECT array_agg(j.offered_by) FILTER (WHERE j.offered_by IS NOT NULL), coalesce(bool_and(
                        j.suspicion = 0 AND NOT j.fresh AND j.task = ANY (v_known) AND j.units <= 1
                        AND CASE WHEN j.offered_by IS NULL THEN j.use_keys IS NULL AND j.refusals IS NULL
                                 ELSE j.use_keys = ARRAY[j.offered_by] END), false)
             INTO v_needed, v_simple FROM headgate.live j WHERE j.seq = ANY (v_cands);
         END IF;
-        IF (v_limited OR v_capped) AND NOT v_simple THEN
+        IF v_capped OR v_limited AND NOT v_simple THEN
+            v_simple := false;
             v_needed := headgate._keys_of(v_cands);
         END IF;
         v_keys := v_keys || v_needed;

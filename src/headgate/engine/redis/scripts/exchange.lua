@@ -168,11 +168,13 @@ local function first_suspects(groups, most, worker, record, stored, heavy)
   return grave, light
 end
 
--- Members whose jobs are not ready: their records could not be read.
+-- Members whose jobs are not ready: their records could not be read. `lines` by group.
 local function strike(members, lines)
   for _, member in ipairs(members) do
     local job = Store.job(sub(member, 31))
-    if not job or job.state ~= 'ready' then Store.strike_ready(lines, member) end
+    if not job or job.state ~= 'ready' then
+      for _, of_group in ipairs(lines) do Store.strike_ready(of_group, member) end
+    end
   end
 end
 
@@ -187,7 +189,7 @@ local function ready_jobs(queues, worker, record, found, heavy)
       if #members >= left then break end
       local lines = {}
       for _, queue in ipairs(names) do add_lines(lines, queue, asides, record.known) end
-      for _, line in ipairs(lines) do all_lines[#all_lines + 1] = line end
+      all_lines[number] = lines
       local first = first_of(lines, left - #members, Lines.first, light[number])
       if #groups == 1 then
         members = first

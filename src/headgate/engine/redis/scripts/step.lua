@@ -46,7 +46,7 @@ function Step.reset(keys, given)
   Window.spent, Book.staged = empty(Window.spent), empty(Book.staged)
   Ledger.keys, Ledger.meters, Ledger.started = empty(Ledger.keys), empty(Ledger.meters), empty(Ledger.started)
   Ledger.claimer, Ledger.none_ready = nil, false
-  Step.first_lease = nil
+  Step.first_lease, Step.number = nil, nil
   Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen =
     empty(Admission.touched), empty(Admission.touches), empty(Admission.unknown), empty(Admission.unknown_seen)
   Step.finished, Step.written = false, false
@@ -106,6 +106,7 @@ function Step.finish()
   Step.finished = true
   Admission.offer()
   Ledger.write()
+  if Step.number then call('HSET', base .. 'numbers', Step.numbered, Step.number) end
   Store.write()
   Book.write()
   Window.write()
@@ -164,7 +165,7 @@ function Step.in_turn(worker, number)
   if number then
     local last = tonumber(call('HGET', base .. 'numbers', worker)) or 0
     if number <= last then Store.refuse('stale', worker, number, last) end
-    Write.field('numbers', worker, Text.whole(number))
+    Step.number, Step.numbered = Text.whole(number), worker
   end
   return record
 end

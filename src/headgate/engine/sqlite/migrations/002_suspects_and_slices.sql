@@ -1,6 +1,7 @@
 -- Numbered messages, suspects, and work that is done in slices.
 --
---   jobs.suspicion, lost, lost_after   blame (blame.py). `gravity` splits the lines of ready jobs: suspects stand in
+--   jobs.suspicion, lost, lost_after   blame (blame.py). `gravity`, always min(suspicion, 3), splits the lines of ready
+--              jobs (stored, since an index over a generated column costs each claim and each end): suspects stand in
 --              lines of their own, the gravest first, so that they are in no other job's way.
 --   workers.number   the last numbered message of a registration that took effect
 --   unsettled  limits whose numbers have changed, with the key from which on waited-for keys have yet to be looked at:
@@ -11,7 +12,7 @@
 ALTER TABLE jobs ADD COLUMN suspicion  INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN lost       INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN lost_after INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE jobs ADD COLUMN gravity    INTEGER GENERATED ALWAYS AS (min(suspicion, 3)) VIRTUAL;
+ALTER TABLE jobs ADD COLUMN gravity    INTEGER NOT NULL DEFAULT 0;
 
 DROP INDEX jobs_ready;
 DROP INDEX jobs_aside;

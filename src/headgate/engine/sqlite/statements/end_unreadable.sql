@@ -3,5 +3,5 @@
 -- Writes: jobs by rowid, and the indexes of the state that it leaves.
 UPDATE jobs
 SET state = 'failed', outcome = NULL, error = ?2, ended_at = ?3, expires_at = ?4, waiting_on = NULL, offered_by = NULL,
-    units = 0, set_aside = 0, worker = NULL, refusals = NULL, suspicion = 0
+    units = 0, set_aside = 0, worker = NULL, refusals = NULL, suspicion = 0, gravity = 0
 WHERE seq = ?1;

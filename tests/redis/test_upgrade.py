@@ -1,0 +1,85 @@
+"""Data of an older version is brought up to ours when the store is opened; asking for the version changes nothing."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headgate.clock import SECOND
+from headgate.engine.contract import Filter, Limit, Settings, Worker
+from headgate.engine.redis import RedisEngine
+from headgate.engine.redis.catalogue import VERSION
+from headgate.engine.redis.url import parse
+from headgate.job import JobState, NewJob
+from headgate.keys import Key, Use
+from tests.redis.conftest import OpenEngine, StartServer
+from tests.redis_servers import RedisProcess
+
+BASE = "{headgate:p0}:"
+KEYS = [Key("F", "1"), Key("F", "ü=1", "mäßig"), Key("G")]
+
+
+def make_old(server: RedisProcess) -> None:
+    """What version 1 did not have is taken away."""
+    with server.client() as client:
+        client.delete(BASE + "computes", BASE + "refreshed", BASE + "numbers")
+        for worker, record in client.hgetall(BASE + "workers").items():
+            assert isinstance(record, bytes)
+            client.hset(BASE + "workers", worker, msgspec.msgpack.encode(msgspec.msgpack.decode(record)[:5]))
+        client.hset(BASE + "meta", "version", 1)
+
+
+async def test_data_of_version_1_is_brought_up_to_ours(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    server = start_server()
+    before = await open_engine(server.url, check=False)
+    await before.declare([Limit("F", "floating", 1), Limit("G", "floating", 1)])
+    jobs = [NewJob(f"j{n}", "t", tenant=key.tenant, uses=(Use(key.ident),)) for n, key in enumerate(KEYS * 2)]
+    await before.enqueue(jobs)
+    for key in KEYS:
+        await before.compute(key.ident, 7)
+    await before.register(Worker("old", frozenset({"t"}), lease=SECOND))
+    await before.exchange("old", [], 2)
+    await before.close()
+    make_old(server)
+
+    engine = await open_engine(server.url)
+    assert await engine.version() == VERSION
+    with server.client() as client:
+        members = [
+            b"F=" + KEYS[0].ident.encode(),
+            b"F=" + KEYS[1].ident.encode(),
+            b"G=" + KEYS[2].ident.encode(),
+        ]
+        assert client.zrange(BASE + "computes", 0, -1) == sorted(members)
+        assert sorted(client.zrange(BASE + "refreshed", 0, -1)) == sorted(key.ident.encode() for key in KEYS)
+    now = await engine.clock()
+    swept = await engine.sweep(now=now + 2 * SECOND)
+    assert swept.lost == 2, "those of the worker of the old version"
+    await engine.register(Worker("new", frozenset({"t"}), lease=10**15))
+    while attempts := (await engine.exchange("new", [], 10, now=now + 3 * SECOND)).attempts:
+        assert {attempt.suspicion for attempt in attempts} <= {0, 1}
+    assert await engine.count(Filter(states=(JobState.RUNNING,))) == len(jobs)
+    assert {line.max for line in await engine.limits("F") if line.key != "F"} == {7}
+
+
+async def test_migrating_says_from_which_version(start_server: StartServer) -> None:
+    server = start_server()
+    engine = RedisEngine(parse(server.url, server.url), Settings())
+    assert await engine.migrate() == (0, VERSION)
+    make_old(server)
+    assert await engine.version() == 1
+    assert await engine.migrate() == (1, VERSION)
+    assert await engine.migrate() == (VERSION, VERSION)
+    await engine.close()
+
+
+async def test_asking_for_the_version_founds_nothing(start_server: StartServer) -> None:
+    server = start_server()
+    engine = RedisEngine(parse(server.url, server.url), Settings())
+    assert await engine.version() == 0
+    with server.client() as client:
+        assert client.dbsize() == 0
+    await engine.open()
+    assert await engine.version() == VERSION
+    await engine.close()
