@@ -240,3 +240,13 @@ async def test_the_oldest_due_time_wins_over_arrival_after_a_retry(world: World)
     await world.later(1)
     await world.end("holder")
     assert await world.run_all() == ["between", "retrying", "after"]
+
+
+async def test_a_released_job_takes_its_old_place(world: World) -> None:
+    await world.enqueue("first")
+    await world.claim()
+    world.move(5)
+    await world.enqueue("second")
+    world.move(5)
+    await world.release("first")
+    assert await world.claim() == ["first", "second"]

@@ -441,9 +441,9 @@ MUTANTS = [
     ),
     Mutant(
         RECHECK,
-        "            step.store.let_go(key, holding)\n            step.admission.touch(key)\n            healed",
-        "            step.store.let_go(key, holding)\n            healed",
-        "a stray slot that is given back is not offered",
+        "        if step.admission.has_room_for(head, key, queue):",
+        "        if False:",
+        "room that was not offered is not noticed",
     ),
     Mutant(
         RECHECK,

@@ -75,8 +75,8 @@ HERD = Herd(
     MUTANTS,
     [
         [*TELLING, "-k", "valkey"],
-        ["tests/conformance", "tests/model", "-k", "valkey", "-m", "not slow"],
-        ["tests/redis", "-k", "valkey", "-m", "not slow"],
+        ["tests/conformance", "-k", "valkey", "-m", "not slow"],
+        ["tests/model", "tests/redis", "-k", "valkey", "-m", "not slow"],
         ["tests/processes", "-k", "valkey"],
     ],
 )

@@ -33,7 +33,7 @@ MUTANTS = [
     Mutant(LEDGER, '            self.execute(sql("put_meter"), (key, bucket.full_at))\n', "", "what was spent of a bucket is not written"),
     Mutant(LEDGER, '            self.execute(sql("disarm"), (key,))', "            pass", "a rate's timer is not cleared"),
     Mutant(LEDGER, '            self.execute(sql("arm"), (key, at))', "            pass", "a rate's timer is not set"),
-    Mutant(LEDGER, "            self.filled.update(job.queue for job in self._offers.values())\n", "", "an offered job's queue is not known to have ready jobs"),
+    Mutant(LEDGER, "            self.filled.add(job.queue)\n", "", "a job that comes back at once is not seen by the claim of the same step"),
     # statements
     _statement("claimable", "ORDER BY priority, due, seq", "ORDER BY due, seq", "priorities do not count among ready jobs"),
     _statement("claimable", "AND set_aside = 0", "", "jobs of unknown tasks stand in the way"),
@@ -62,7 +62,7 @@ MUTANTS = [
     Mutant(STEP, "            or job.attempt != report.attempt\n", "", "a report about an old attempt counts"),
     Mutant(STEP, "            or job.worker != worker\n", "", "a report about another worker's attempt counts"),
     Mutant(STEP, "        own = [claim for claim in found if claim is not None and claim.terms == self.book.terms]", "        own = [claim for claim in found if claim is not None]", "the short cut for own claims is taken though caps have changed"),
-    Mutant(STEP, "            self.ledger.leave_line(job.waiting_on, job.queue)\n", "            pass\n", "a waiter that left is still the head of its line"),
+    Mutant(STEP, "            or job.state is not JobState.RUNNING\n", "", "a report about an attempt that has ended counts"),
     # time
     Mutant(SWEEP, "    timers = _timers(step)\n", "    timers = 0\n", "a rate's timer is never looked at"),
     Mutant(SWEEP, "    _reservations(step)\n    unsettled", "    unsettled", "the sweep leaves reservations alone"),

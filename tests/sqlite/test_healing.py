@@ -88,6 +88,16 @@ async def test_a_holder_whose_attempt_is_over(engine: Engine):
     assert await engine.states(["a2"]) == [JobState.READY]
 
 
+async def test_a_holder_whose_job_waits_for_its_next_attempt(engine: Engine):
+    later = START + 3600 * SECOND
+    damage(
+        engine,
+        f"UPDATE jobs SET state = 'scheduled', worker = NULL, due = {later} WHERE id = 'a1'",
+        lambda store: store.change(store.jobs["a1"], state=JobState.SCHEDULED, worker=None, due=later),
+    )
+    assert "'A' was held by job 'a1', which is scheduled: the slot was given back" in await heal(engine)
+
+
 async def test_a_holder_that_nobody_knows(engine: Engine):
     def forget(store: Any) -> None:
         store.change(store.jobs["a1"], state=JobState.FAILED, worker=None, ended_at=START, expires_at=START)

@@ -3,6 +3,9 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import msgspec
+import pytest
+
 from headgate.context import current_job
 from headgate.engine.contract import Stopped
 from headgate.job import JobState
@@ -13,7 +16,7 @@ from headgate.worker.events import Events
 from headgate.worker.outbox import Outbox
 from headgate.worker.runner import Runner
 from headgate.worker.threads import Threads
-from tests.worker.stand_in import StandIn, attempt, ended, put, tasks, working
+from tests.worker.stand_in import FailingEngine, StandIn, attempt, ended, put, tasks, working
 
 
 async def test_cancelling_a_running_coroutine_interrupts_it_and_ends_the_job_cancelled(engine):
@@ -101,3 +104,35 @@ async def test_a_cancel_that_comes_with_the_claim_ends_the_job_before_its_first_
     await bell.sleep(5)
     assert outbox.take() == [Stopped("j", 1)]
     assert ran == []
+
+
+@pytest.mark.parametrize("heard_in", ["exchange", "heartbeat", "resume_worker"])
+async def test_a_cancel_is_heard_in_every_answer(failing: FailingEngine, heard_in: str):
+    began = asyncio.Event()
+
+    async def work():
+        began.set()
+        await asyncio.Event().wait()
+
+    async def nothing():
+        pass
+
+    def deafen(verb):
+        call = getattr(failing, verb)
+
+        async def deaf(*args, **kwargs):
+            return msgspec.structs.replace(await call(*args, **kwargs), cancelling=())
+
+        setattr(failing, verb, deaf)
+
+    for verb in {"exchange", "heartbeat", "resume_worker"} - {heard_in}:
+        deafen(verb)
+    task, other = StandIn("work", work), StandIn("other", nothing)
+    id = await put(failing, task)
+    async with asyncio.timeout(8), working(failing, task, other, lease=1.5, grace=0.02):
+        await began.wait()
+        await failing.cancel([id])
+        failing.lose_answers = int(heard_in == "resume_worker")
+        await put(failing, other)
+        (job,) = await ended(failing, id)
+    assert job.state is JobState.CANCELLED

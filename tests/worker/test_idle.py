@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from headgate.clock import SECOND
 from headgate.engine.contract import Limit
 from headgate.engine.memory import MemoryEngine
@@ -9,8 +11,8 @@ from headgate.job import JobState
 from headgate.keys import Key, canonical
 from headgate.periodic import schedule
 from headgate.retry import Retry
-from headgate.worker import run_until_idle
-from tests.worker.stand_in import StandIn, put, stored, tasks
+from headgate.worker import Worker, run_until_idle
+from tests.worker.stand_in import FailingEngine, StandIn, Watcher, ended, put, stored, tasks
 
 
 async def nothing():
@@ -91,3 +93,23 @@ async def test_moving_the_clock_makes_scheduled_jobs_and_ticks_due():
     now += 3600 * SECOND
     assert await run_until_idle(engine, tasks(task)) == 2
     assert (await stored(engine, later)).state is JobState.SUCCEEDED
+
+
+async def test_a_worker_asks_again_at_once_where_there_is_more(failing: FailingEngine):
+    exchange, finish, idle = failing.exchange, asyncio.Event(), []
+
+    async def one_at_a_time(worker, reports, want, *args, **kwargs):
+        idle.append(watcher.count("idle"))
+        answer = await exchange(worker, reports, min(want, 1), *args, **kwargs)
+        if len(idle) == 5:
+            finish.set()
+        return msgspec.structs.replace(answer, more=bool(answer.attempts))
+
+    failing.exchange = one_at_a_time
+    task = StandIn("work", finish.wait)
+    ids = [await put(failing, task) for _ in range(5)]
+    worker = Worker(failing, tasks(task))
+    watcher = Watcher(worker)
+    async with worker:
+        await ended(failing, *ids)
+    assert idle[:5] == [0] * 5

@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 from headgate.context import current_job
+from headgate.errors import LeaseLost
 from headgate.job import JobState
 from headgate.retry import Retry
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, working
@@ -150,3 +151,18 @@ async def test_what_an_answer_brings_after_the_lease_was_lost_is_not_run(failing
         (job,) = await ended(failing, id)
     assert job.state is JobState.SUCCEEDED
     assert runs == [2]
+
+
+async def test_a_lease_that_an_exchange_finds_lapsed_is_lost_at_once(failing: FailingEngine):
+    exchange, lapsed = failing.exchange, []
+
+    async def lapse(*args, **kwargs):
+        if not lapsed:
+            lapsed.append(True)
+            raise LeaseLost("lapsed")
+        return await exchange(*args, **kwargs)
+
+    failing.exchange = lapse
+    async with asyncio.timeout(8), working(failing, StandIn("work", print), lease=600) as (_, watcher):
+        await watcher.seen("fenced")
+        await watcher.seen("registered", 2)

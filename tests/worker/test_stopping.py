@@ -38,6 +38,42 @@ async def test_a_stopping_worker_waits_for_what_runs_and_claims_no_more(engine):
     assert await engine.workers() == []
 
 
+async def test_jobs_that_come_after_the_stop_are_given_back_while_others_run_on(failing: FailingEngine):
+    began, finish, claimed, stopped = (asyncio.Event() for _ in range(4))
+    exchange = failing.exchange
+
+    async def slow(*args, **kwargs):
+        answer = await exchange(*args, **kwargs)
+        if answer.attempts and began.is_set():
+            claimed.set()
+            await stopped.wait()
+        return answer
+
+    async def work():
+        began.set()
+        await finish.wait()
+
+    failing.exchange = slow
+    task = StandIn("work", work)
+    await put(failing, task)
+    worker = Worker(failing, tasks(task), concurrency=2)
+    watcher = Watcher(worker)
+    working = asyncio.create_task(worker.run())
+    await began.wait()
+    later = await put(failing, task)
+    await claimed.wait()
+    worker.stop()
+    await watcher.seen("stopping")
+    exchanges = watcher.count("exchanged")
+    stopped.set()
+    await watcher.seen("exchanged", exchanges + 2)
+    job = await stored(failing, later)
+    assert (job.state, job.tries, job.history[0].outcome) == (JobState.READY, 0, "released")
+    assert not working.done()
+    finish.set()
+    await working
+
+
 async def test_after_its_grace_a_worker_gives_jobs_back_uncounted(engine):
     async def work():
         await asyncio.Event().wait()

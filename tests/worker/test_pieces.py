@@ -1,0 +1,80 @@
+"""Pieces of a worker on their own, where a whole worker would hide what they do."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from headgate.clock import SECOND
+from headgate.engine.contract import Succeeded, Swept
+from headgate.worker.bell import Bell
+from headgate.worker.capacity import Capacity
+from headgate.worker.events import Events
+from headgate.worker.outbox import Outbox
+from headgate.worker.run import Run
+from headgate.worker.runner import Runner
+from headgate.worker.sweep import SHORTEST, Sweep
+from headgate.worker.threads import Threads
+from tests.worker.stand_in import StandIn, attempt, tasks
+
+
+async def forever():
+    await asyncio.Event().wait()
+
+
+async def test_outcomes_that_could_not_be_sent_go_first_next_time():
+    loop = asyncio.get_running_loop()
+    outbox = Outbox(loop, Bell(loop))
+    outbox.settle(Succeeded("first", 1))
+    unsent = outbox.take()
+    outbox.settle(Succeeded("second", 1))
+    outbox.put_back(unsent)
+    assert [report.job for report in outbox.take()] == ["first", "second"]
+
+
+async def test_an_attempt_is_abandoned_though_a_later_one_of_its_job_is_alive():
+    loop, task, threads = asyncio.get_running_loop(), StandIn("work", forever), Threads(1, "test")
+    outbox = Outbox(loop, Bell(loop))
+    runner = Runner(loop, tasks(task), outbox, threads, Capacity(1, threads, uses_threads=False), Events())
+    runner.start(attempt("j", "work"))
+    assert runner.abandon({("j", 1)}) == 0
+    assert runner.abandon({("j", 2)}) == 1
+
+
+def test_the_first_reason_to_end_counts_unless_the_attempt_is_abandoned():
+    sink: Any = None
+    run = Run(attempt("j", "work"), StandIn("work", forever), sink)
+    run.interrupt("release")
+    run.interrupt("cancel")
+    assert run.fate == "release"
+    run.interrupt("abandon")
+    assert run.fate == "abandon"
+
+
+async def test_a_sweep_that_has_more_to_do_is_followed_by_another_at_once():
+    loop = asyncio.get_running_loop()
+
+    async def sweep() -> Swept:
+        return Swept(1000, 0, 0, 0, True, None, 0)
+
+    part: Any = SimpleNamespace(sweep=sweep)
+    duty = Sweep(part, loop, Bell(loop), Events())
+    assert await duty.sweep() == SHORTEST
+    await asyncio.sleep(2 * SHORTEST)
+    assert await duty.run_once() == SHORTEST, "it did not wait for its regular time"
+
+
+async def test_the_timer_of_an_attempt_ends_with_it():
+    async def work():
+        pass
+
+    loop, task, threads = asyncio.get_running_loop(), StandIn("work", work), Threads(1, "test")
+    outbox = Outbox(loop, bell := Bell(loop))
+    runner = Runner(loop, tasks(task), outbox, threads, Capacity(1, threads, uses_threads=False), Events())
+    runner.start(attempt("j", "work", timeout=3600 * SECOND))
+    timer = runner.running["j"].timer
+    await bell.sleep(5)
+    assert outbox.take() == [Succeeded("j", 1, "null")]
+    assert timer is not None
+    assert timer.cancelled()
