@@ -319,3 +319,15 @@ async def test_another_algorithm_begins_anew_and_the_first_one_forgets_when_it_h
     assert await becomes("sliding_window") == 0
     assert await becomes("token_bucket") == 2
     assert await becomes("sliding_window") == 2
+
+
+async def test_tokens_are_offered_to_as_many_waiters_as_they_suffice_for(world: World) -> None:
+    await world.rate("R", 10, per=10)
+    await world.enqueue("first", ("R", 10))
+    assert await world.claim() == ["first"]
+    for id in ("a", "b"):
+        await world.enqueue(id, ("R", 3))
+    await world.later(5)
+    assert await world.states("a", "b") == ["ready", "waiting"], "five tokens are there, six would be needed"
+    await world.later(1)
+    assert await world.states("a", "b") == ["ready", "ready"]

@@ -357,3 +357,23 @@ async def _pass_over(
             await world.enqueue(f"b{number}", then, priority=0)
             assert f"b{number}" in await world.claim()
             assert await world.waiting_on("both") == "A"
+
+
+@pytest.mark.parametrize("settings", [Settings(patience=1)])
+async def test_a_reservation_that_is_let_go_passes_its_key_on_at_once(world: World) -> None:
+    for name in "ABCD":
+        await world.limit(name, 1)
+    await world.enqueue("d", "D")
+    await world.claim()
+    await world.enqueue("several", "A", "B", "C", "D")
+    await world.enqueue("c", "C")
+    assert await world.claim() == ["c"]
+    await world.end("d")
+    assert await world.claim() == [], "D offered it, C refused it"
+    assert (await world.reserved("A"), await world.reserved("B")) == (["several"], ["several"])
+    await world.enqueue("waiter", "B")
+    assert await world.claim() == []
+    await world.override("A", 0)
+    await world.end("c")
+    assert await world.claim() == ["waiter"], "A refused the other, which lets go of B"
+    assert await world.reserved("B") == []
