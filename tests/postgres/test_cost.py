@@ -23,17 +23,17 @@ R = (Use(Key("R", rate=True).ident),)
 
 
 class Meter:
-    """Counts rows and index entries that the server read in a schema."""
+    """Counts rows and index entries that the server read in a schema. The server's own vacuum reads, too: it is kept
+    away from the schema's tables."""
 
     def __init__(self, engine: PostgresEngine, process: PostgresProcess, schema: str) -> None:
         self.engine = engine
         self.process = process
         self.schema = schema
+        self._keep_vacuum_away()
 
     async def cost(self, call: Callable[[], Awaitable[object]]) -> tuple[int, int]:
-        """Sequential scans of tables with many rows, and all rows and entries read, by one call. The server's own
-        vacuum reads, too: it is kept from the schema's tables."""
-        self._keep_vacuum_away()
+        """Sequential scans of tables with many rows, and all rows and entries read, by one call."""
         before = await self._counts()
         await call()
         scans, read = await self._counts()
