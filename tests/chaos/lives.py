@@ -79,7 +79,7 @@ def _deaths(notes: Sequence[Note]) -> _Deaths:
             case "killed" | "gone":
                 deaths.moments[pid].append(frozen.get(pid, moment))
             case "frozen":
-                frozen[pid] = moment
+                frozen.setdefault(pid, moment)  # one that is frozen again stays frozen since the first time
             case "thawed":
                 since = frozen.pop(pid)
                 woken[pid] = since, moment

@@ -211,6 +211,16 @@ def test_a_process_that_is_frozen_for_long_counts_as_dead_and_for_a_moment_does_
     assert names(short.said()) == {"limits_hold"}
 
 
+def test_a_process_that_is_frozen_again_stays_frozen_since_the_first_time(story: Story):
+    lease = rules.LEASE * 1000
+    story.run("f1", 1000, 1200 + lease, "customer=3", pid=7)
+    story.note(1100, "frozen", 7)
+    story.note(1050 + lease, "frozen", 7)
+    story.note(1100 + lease, "thawed", 7)
+    story.run("f2", 1020 + lease, 1030 + lease, "customer=3")
+    assert story.said() == []
+
+
 def test_an_attempt_whose_worker_lost_its_lease_counts_for_nothing_from_then_on(story: Story):
     story.run("f1", 1000, 3000, "customer=3", pid=7)
     story.note(2000, "fenced", 7)
