@@ -479,6 +479,7 @@ class Part(ABC):
         out of the way of other jobs.
         """
 
+    @abstractmethod
     async def resume_worker(
         self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
     ) -> Resumed:
@@ -488,13 +489,13 @@ class Part(ABC):
 
         Raises StaleMessage or LeaseLost, changing nothing, as `exchange` does. Costs what the worker runs.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
         """The processes of these workers are gone, a supervisor saw it: end their leases now, as if they had lapsed.
         Unknown workers are ignored."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def recheck(
         self, after: str | None = None, *, most: int = 100, now: int | None = None
     ) -> Rechecked:
@@ -502,7 +503,6 @@ class Part(ABC):
         mend what cannot be (rule 20): holders whose job neither runs nor reserves, waiters although there is room
         beyond what is offered, rate keys with waiters and no timer; with the first slice also running jobs whose
         worker is not registered, which are lost."""
-        raise NotImplementedError
 
     @abstractmethod
     async def sweep(self, *, now: int | None = None) -> Swept:
