@@ -33,7 +33,7 @@ demo: $(STAMP) ## Watch limits at work
 
 test: lint types contracts ## Everything CI checks: lint, types, import contracts, all tests
 	@$(BIN)/pytest -n auto --dist=worksteal -m "not slow"
-	@$(BIN)/pytest -n 2 --dist=worksteal -m "slow and (chaos or not postgres)"
+	@$(BIN)/pytest -n 3 --dist=worksteal -m "slow and (chaos or not postgres)"
 
 test-fast: $(STAMP) ## The tests that take less than a minute together
 	@$(BIN)/pytest -n auto --dist=worksteal $(FAST) $(ARGS)
