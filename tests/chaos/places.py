@@ -154,7 +154,7 @@ class PostgresPlace(Place):
         return dice.choice([0.1, 1, 3])
 
     def _restart(self, dice: random.Random) -> float:
-        """An immediate stop: no checkpoint, nobody is waited for."""
+        """An immediate stop: no checkpoint, no session is waited for."""
         assert self.server.process is not None
         self.server.process.send_signal(signal.SIGQUIT)
         self.server.process.wait()
