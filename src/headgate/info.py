@@ -119,7 +119,10 @@ class OverrideInfo(Info, frozen=True):
 
 
 class LimitInfo(Info, frozen=True):
-    """A limit, or one key of it, as it stands. `max` is the number in force, None where nothing limits."""
+    """A limit, or one key of it, as it stands. `max` is the number in force, None where nothing limits.
+
+    Where `exact` is False, so many hold or wait for its keys that they were not all counted: `held` and `waiting` are
+    lower bounds."""
 
     name: str
     key: str
@@ -133,6 +136,7 @@ class LimitInfo(Info, frozen=True):
     per: float | None
     burst: int | None
     algorithm: str | None
+    exact: bool
 
 
 def limit_info(status: LimitStatus) -> LimitInfo:
@@ -151,6 +155,7 @@ def limit_info(status: LimitStatus) -> LimitInfo:
         per=status.period / 1e6 if rate else None,
         burst=status.burst if rate else None,
         algorithm=status.algorithm if rate else None,
+        exact=status.exact,
     )
 
 

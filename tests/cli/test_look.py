@@ -52,6 +52,7 @@ LIMIT_FIELDS = [
     "per",
     "burst",
     "algorithm",
+    "exact",
 ]
 
 

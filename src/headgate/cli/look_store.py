@@ -76,7 +76,8 @@ def limits(
 
     --json prints one limit or key a line: name, key, tenant, kind, max,
     declared, override (max, by, at, why, until), held, waiting, per, burst,
-    algorithm. A max of null does not limit.
+    algorithm, exact. A max of null does not limit; where exact is false, held
+    and waiting of a limit are lower bounds.
     """
     from headgate.cli.show import json_line, say, table
 
@@ -96,8 +97,8 @@ def limits(
                 limit.tenant,
                 limit.kind,
                 _max(limit),
-                "" if limit.kind == "rate" else limit.held,
-                limit.waiting,
+                "" if limit.kind == "rate" else _count(limit.held, limit),
+                _count(limit.waiting, limit),
                 "" if limit.override is None else _override(limit.override, limit.declared),
             )
             for limit in page
@@ -107,6 +108,10 @@ def limits(
             say(f"{len(page):,} shown; the next page: {_next(page[-1])}")
     if name is not None and after is None and not page:
         raise typer.Exit(FAILED)
+
+
+def _count(number: int, limit: LimitInfo) -> str:
+    return str(number) if limit.exact else f"{number}+"
 
 
 def _page(

@@ -73,7 +73,10 @@ class Override(Record, frozen=True):
 
 class LimitStatus(Record, frozen=True):
     """A limit, or one key of it, as it stands. `key` is its text form; `declared` and `max` may differ by override
-    or, for a floating limit, by what was computed."""
+    or, for a floating limit, by what was computed.
+
+    `held` and `waiting` of a limit as such are sums over its keys. In a page (`limit=`) a store stops counting once it
+    has found a thousand of either; `exact` is False where it stopped, and the numbers are then lower bounds."""
 
     name: str
     key: str
@@ -87,6 +90,7 @@ class LimitStatus(Record, frozen=True):
     period: int = 0
     burst: int | None = None
     algorithm: Algorithm = "token_bucket"
+    exact: bool = True
 
 
 LimitPlace = tuple[str, str, str]

@@ -9,7 +9,11 @@ from headgate.engine.rulebook import RuleBook
 from headgate.keys import Key
 
 
-def key_status(book: RuleBook, key: Key, held: int, waiting: int) -> LimitStatus:
+COUNTED_MOST = 1000
+"""How many holders or waiters of a limit's keys a page counts at least before it may stop (LimitStatus.exact)."""
+
+
+def key_status(book: RuleBook, key: Key, held: int, waiting: int, exact: bool = True) -> LimitStatus:
     """One key (or, for a bare name, the limit as such)."""
     limit = book.limits.get(key.name) or Limit(key.name, "rate" if key.rate else "concurrency", None)
     return LimitStatus(
@@ -25,6 +29,7 @@ def key_status(book: RuleBook, key: Key, held: int, waiting: int) -> LimitStatus
         period=limit.period,
         burst=limit.burst,
         algorithm=limit.algorithm,
+        exact=exact,
     )
 
 
