@@ -97,8 +97,8 @@ def limits(
                 limit.tenant,
                 limit.kind,
                 _max(limit),
-                "" if limit.kind == "rate" else _count(limit.held, limit),
-                _count(limit.waiting, limit),
+                "" if limit.kind == "rate" else _at_least(limit.held, limit),
+                _at_least(limit.waiting, limit),
                 "" if limit.override is None else _override(limit.override, limit.declared),
             )
             for limit in page
@@ -110,7 +110,7 @@ def limits(
         raise typer.Exit(FAILED)
 
 
-def _count(number: int, limit: LimitInfo) -> str:
+def _at_least(number: int, limit: LimitInfo) -> str:
     return str(number) if limit.exact else f"{number}+"
 
 

@@ -8,7 +8,6 @@ from headgate.engine.contract import Limit, LimitPlace, LimitStatus
 from headgate.engine.rulebook import RuleBook
 from headgate.keys import Key
 
-
 COUNTED_MOST = 1000
 """How many holders or waiters of a limit's keys a page counts at least before it may stop (LimitStatus.exact)."""
 
