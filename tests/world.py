@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import (
     Algorithm,
     Engine,
@@ -41,6 +40,7 @@ from headgate.engine.contract import (
     Verdict,
     Worker,
 )
+from headgate.engine.rules.audit import audit
 from headgate.job import Job, JobState, NewJob
 from headgate.keys import Key, Use, canonical, parse
 from headgate.retry import RetryPolicy

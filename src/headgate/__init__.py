@@ -10,9 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headgate.app import App
-    from headgate.auditing import AuditReport
-    from headgate.context import JobContext, current_job
+    from headgate.app.app import App
+    from headgate.app.audit import AuditReport
+    from headgate.app.explain import Explanation
+    from headgate.app.handle import JobHandle
+    from headgate.app.importing import ImportAttempt, ImportLimit, ImportRecord, ImportRetry
+    from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
+    from headgate.app.operations import Changed
+    from headgate.app.task import Task
     from headgate.errors import (
         CancelJob,
         ConfigError,
@@ -33,16 +38,11 @@ if TYPE_CHECKING:
         StaleMessage,
         WrongState,
     )
-    from headgate.explain import Explanation
-    from headgate.handle import JobHandle
-    from headgate.importing import ImportAttempt, ImportLimit, ImportRecord, ImportRetry
-    from headgate.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
-    from headgate.operate import Changed
     from headgate.retry import Retry
-    from headgate.task import Task
     from headgate.worker import Worker
+    from headgate.worker.run.context import JobContext, current_job
 
 __version__ = "0.1.0"
 
@@ -92,18 +92,18 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "app": ("App",),
-    "auditing": ("AuditReport",),
-    "context": ("JobContext", "current_job"),
-    "explain": ("Explanation",),
-    "handle": ("JobHandle",),
-    "importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),
-    "info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
+    "app.app": ("App",),
+    "app.audit": ("AuditReport",),
+    "worker.run.context": ("JobContext", "current_job"),
+    "app.explain": ("Explanation",),
+    "app.handle": ("JobHandle",),
+    "app.importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),
+    "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
     "job": ("JobState",),
     "limits": ("ConcurrencyLimit", "FloatingLimit", "RateLimit"),
-    "operate": ("Changed",),
+    "app.operations": ("Changed",),
     "retry": ("Retry",),
-    "task": ("Task",),
+    "app.task": ("Task",),
     "worker": ("Worker",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from headgate import App, AuditReport, ConcurrencyLimit
-from headgate.auditing import find_problems, repair
+from headgate.app.audit import find_problems, repair
 from headgate.engine.contract import Part, Rechecked, Snapshot
 from headgate.engine.memory import MemoryEngine
 from headgate.engine.memory.store import Holding

@@ -10,8 +10,8 @@ from concurrent.futures import Future
 import pytest
 
 from headgate import App, EngineUnavailable, JobHandle, Task
-from headgate.portal import Portal
-from headgate.task import TaskWithOptions
+from headgate.app.sync import Portal
+from headgate.app.task import TaskWithOptions
 
 
 @pytest.fixture

@@ -72,9 +72,9 @@ def test_a_clock_does_not_go_back():
 
 def test_a_store_that_does_not_fit_together_fails_the_test(tmp_path: Path):
     (tmp_path / "test_it.py").write_text(
-        "import headgate.engine.audit\n"
+        "import headgate.engine.rules.audit\n"
         "def test_it(monkeypatch, headgate_app):\n"
-        "    monkeypatch.setattr(headgate.engine.audit, 'audit', lambda snapshot: ['job x is lost'])\n"
+        "    monkeypatch.setattr(headgate.engine.rules.audit, 'audit', lambda snapshot: ['job x is lost'])\n"
         "    headgate_app().open_sync()\n"
     )
     outcome = subprocess.run(

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from headgate import App
+from headgate.app.info import JobInfo
 from headgate.errors import HeadgateError
-from headgate.info import JobInfo
 from tests.chaos import notes, rules
 from tests.chaos.fleet import Fleet
 from tests.chaos.judge import Case, Final, judge

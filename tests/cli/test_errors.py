@@ -56,7 +56,7 @@ def test_a_server_is_asked_for_its_store_before_anything_is_opened(
         async def close(self) -> None:
             calls.append("close")
 
-    monkeypatch.setattr("headgate.app.make_engine", lambda *given: Empty())
+    monkeypatch.setattr("headgate.app.app.make_engine", lambda *given: Empty())
     outcome = headgate(*command.split(), "--url", url)
     assert outcome.code == 3
     assert outcome.err.startswith(f"headgate: no Headgate store at {url}; name another with --url")

@@ -89,7 +89,7 @@ def test_help_takes_little_time_and_loads_no_engine() -> None:
     assert spent < 1.0, "seconds of CPU; about 0.3 on a machine that is not busy"
     code = (
         "import sys; from headgate.cli.program import program; "
-        "print([m for m in sys.modules if m.startswith(('apsw', 'headgate.engine', 'headgate.app', 'rich.live'))])"
+        "print([m for m in sys.modules if m.startswith(('apsw', 'headgate.engine', 'headgate.app.app', 'rich.live'))])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 

@@ -272,7 +272,7 @@ def test_the_audit_tells_what_is_wrong_and_what_was_mended(
     said: str,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("headgate.app.App.audit_sync", lambda self, **given: report)
+        patch.setattr("headgate.app.app.App.audit_sync", lambda self, **given: report)
         outcome = store("audit", *words)
         document = store("audit", *words, "--json").document
     assert outcome.code == code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.clock import SECOND
 from headgate.engine.contract import KeyInUse
-from headgate.engine.rulebook import KEEP_COMPUTED
+from headgate.engine.rules.in_force import KEEP_COMPUTED
 from tests.world import World
 
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.admission import LOOK_MORE
 from headgate.engine.contract import Succeeded
+from headgate.engine.rules.admission import LOOK_MORE
 from headgate.job import JobState
 from tests.world import World
 

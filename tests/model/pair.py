@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine.audit import audit
 from headgate.engine.contract import Engine, Filter, Snapshot
+from headgate.engine.rules.audit import audit
 from headgate.errors import HeadgateError
 from headgate.job import JobState
 from tests.model.vocabulary import IDS, SETTINGS

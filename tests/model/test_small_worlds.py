@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Failed, Limit, Override, Report, Settings, Succeeded, Worker
 from headgate.engine.memory import MemoryEngine
-from headgate.engine.moves import Moves
-from headgate.engine.stored import Stored
+from headgate.engine.rules.audit import audit
+from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.transitions import Transitions
 from headgate.errors import LeaseLost, StaleMessage
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, canonical
@@ -315,12 +315,12 @@ def test_the_exploration_finds_a_store_without_a_fence(monkeypatch: pytest.Monke
 def test_the_exploration_finds_a_store_that_compares_jobs_and_not_attempts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    take_back = Moves.take_back
+    take_back = Transitions.take_back
 
-    def by_job(step: Moves, jobs: Sequence[Stored], known: Collection[Pair]) -> int:
+    def by_job(step: Transitions, jobs: Sequence[Stored], known: Collection[Pair]) -> int:
         named = {id for id, _ in known}
         return take_back(step, jobs, {(job.id, job.attempt) for job in jobs if job.id in named})
 
-    monkeypatch.setattr(Moves, "take_back", by_job)
+    monkeypatch.setattr(Transitions, "take_back", by_job)
     with pytest.raises(AssertionError, match="the store says"):
         explore(PLANS["two workers"], 100_000)

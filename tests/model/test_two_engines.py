@@ -22,7 +22,6 @@ from headgate.engine.contract import (
     Failed,
     ImportedJob,
     Limit,
-    NewJob,
     Override,
     Progress,
     Released,
@@ -33,7 +32,7 @@ from headgate.engine.contract import (
     Succeeded,
     Worker,
 )
-from headgate.job import Job, JobState
+from headgate.job import Job, JobState, NewJob
 from tests.model import vocabulary as words
 from tests.model.admitted import Judge
 from tests.model.pair import Command, Pair

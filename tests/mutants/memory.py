@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Herd, Mutant
 
-ADMISSION, MOVES, LIFE, BLAME = (f"engine/{name}.py" for name in ("admission", "moves", "lifecycle", "blame"))
-BOOK, RATES = "engine/rulebook.py", "rates.py"
+ADMISSION, MOVES, LIFE, BLAME = (
+    f"engine/rules/{name}.py" for name in ("admission", "transitions", "lifecycle", "blame")
+)
+BOOK, RATES = "engine/rules/in_force.py", "rates.py"
 LEDGER, ENGINE, SWEEP, STORE, CLAIM, RECHECK = (
     f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store", "claiming", "rechecking")
 )

@@ -8,7 +8,17 @@ from tests.mutants.telling import TELLING
 _SCRIPTS = "engine/redis/scripts/"
 ADMISSION, HOLDING, MOVES, EXCHANGE, SWEEP, LIFE, RATES, LINES, STEP = (
     f"{_SCRIPTS}{name}.lua"
-    for name in ("admission", "holding", "moves", "exchange", "sweep", "lifecycle", "rates", "lines", "step")
+    for name in (
+        "admission",
+        "holding",
+        "transitions",
+        "exchange",
+        "sweep",
+        "lifecycle",
+        "rates",
+        "lines",
+        "step",
+    )
 )
 
 MUTANTS = [
@@ -43,7 +53,7 @@ MUTANTS = [
     Mutant(HOLDING, "  Ledger.at(ident).held = Ledger.held(ident) - 1", "  Ledger.at(ident).held = Ledger.held(ident)", "a slot that is given back counts until the step ends"),
     # what happens to jobs
     Mutant(MOVES, "  Admission.give_back(job)\n  if state then", "  if state then", "an attempt that ends keeps its slots"),
-    Mutant(MOVES, "  Admission.give_back(job)\n  Moves.finish(job, 'cancelled', false, job.error)", "  Moves.finish(job, 'cancelled', false, job.error)", "a cancelled job keeps what it holds"),
+    Mutant(MOVES, "  Admission.give_back(job)\n  Transitions.finish(job, 'cancelled', false, job.error)", "  Transitions.finish(job, 'cancelled', false, job.error)", "a cancelled job keeps what it holds"),
     Mutant(MOVES, "tries = job.tries - (counts and 0 or 1)", "tries = job.tries", "a released attempt counts"),
     Mutant(MOVES, "  if on_conflict == 'raise' or rival.state == 'running' then", "  if on_conflict == 'raise' then", "a running rival is replaced"),
     Mutant(MOVES, "  if job.due <= now then\n    Admission.arrive(job)", "  if true then\n    Admission.arrive(job)", "a future job arrives at once"),

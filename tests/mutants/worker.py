@@ -7,8 +7,8 @@ from tests.mutants.mutant import Herd, Mutant
 LOOP, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, SHIFT, PART, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING = (
     f"worker/{name}.py"
     for name in (
-        "loop", "lease", "outbox", "runner", "run", "outcome", "shift", "part", "suspects", "capacity", "ticker", "sweep",
-        "timing",
+        "run/loop", "run/lease", "run/outbox", "run/runner", "run/attempt", "run/outcome", "run/worker_run", "run/part",
+        "run/suspects", "run/capacity", "duties/ticker", "duties/sweep", "timing",
     )
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ async def flush(engine: PostgresEngine) -> None:
     """The engine's connections tell the server what they have counted. Before 15 they do so once a second, by a
     collector that may take a while to write it down."""
     for exchange in (True, False):
-        async with engine.lanes.connection(exchange=exchange) as connection:
+        async with engine.pools.connection(exchange=exchange) as connection:
             if connection.get_server_version().major >= 15:
                 await connection.execute("SELECT pg_stat_force_next_flush()")
             else:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Override, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
+from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.postgres.statistics import flush

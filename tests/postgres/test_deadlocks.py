@@ -15,7 +15,6 @@ import msgspec
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import (
     Failed,
     Filter,
@@ -30,6 +29,7 @@ from headgate.engine.contract import (
     Worker,
 )
 from headgate.engine.postgres import PostgresEngine
+from headgate.engine.rules.audit import audit
 from headgate.errors import EngineError, JobExists, LeaseLost
 from headgate.job import NewJob, PastAttempt
 from headgate.keys import Key, canonical
@@ -120,7 +120,7 @@ class Storm:
 
     async def within(self, engine: PostgresEngine) -> None:
         """In a caller's transaction, which takes its time and may come to nothing."""
-        async with engine.lanes.connection() as connection:
+        async with engine.pools.connection() as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:

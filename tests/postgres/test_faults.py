@@ -11,10 +11,10 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Override, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.engine.postgres.scripts import quoted
+from headgate.engine.rules.audit import audit
 from headgate.errors import ConfigError, StaleMessage
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
@@ -237,7 +237,7 @@ async def test_calls_of_the_release_before_still_work(
     await engine.override(Override("A", 0, until=1))
     await engine.register(Worker("w", frozenset({"t"})))
     await engine.enqueue([NewJob("j", "t", uses=A)])
-    async with engine.lanes.connection() as connection:
+    async with engine.pools.connection() as connection:
         await connection.fetchrow(f"SELECT * FROM {name}.sweep($1, $2, $3, $4)", None, 10, [1, 1, 1], "me")
         rows = await connection.fetch(
             "SELECT place, id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued, "

@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from headgate.engine.audit import audit
 from headgate.engine.contract import Limit, Override, Worker
 from headgate.engine.postgres import PostgresEngine
+from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.docs.pages import blocks

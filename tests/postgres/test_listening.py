@@ -49,7 +49,7 @@ async def listening(engine: PostgresEngine) -> None:
 
 
 async def _listeners(engine: PostgresEngine) -> list[Any]:
-    async with engine.lanes.connection() as connection:
+    async with engine.pools.connection() as connection:
         return await connection.fetch(f"SELECT id, work, ended FROM {engine._store.name}.listeners")
 
 

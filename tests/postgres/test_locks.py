@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Failed, ImportedJob, Limit, Snoozed, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
+from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Key, canonical
 from tests.postgres.conftest import OpenEngine

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Attempt, Limit, Override, Report, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
+from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, canonical
 

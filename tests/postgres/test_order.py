@@ -12,10 +12,10 @@ import random
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Engine, Failed, Limit, Report, Succeeded, Worker
 from headgate.engine.memory import MemoryEngine
 from headgate.engine.postgres import PostgresEngine
+from headgate.engine.rules.audit import audit
 from headgate.job import NewJob
 from headgate.keys import Key, Use, canonical
 from tests.postgres_met import MetPostgresEngine

@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 
 from headgate import App, ConcurrencyLimit, EngineUnavailable, Retry
-from headgate.engine.audit import audit
+from headgate.engine.rules.audit import audit
 from tests.postgres_server import PostgresProcess
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from headgate.engine.contract import Filter, Settings, Succeeded, Worker
 from headgate.engine.deadline import within
-from headgate.engine.postgres import PostgresEngine, lanes, waking
+from headgate.engine.postgres import PostgresEngine, pools, waking
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from tests.postgres_server import PostgresProcess
@@ -116,7 +116,7 @@ async def test_opening_has_a_deadline_and_leaves_no_connection_behind(
 async def test_an_engine_behind_a_silent_network_is_closed_in_time(
     engine: PostgresEngine, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "CLOSE_TIMEOUT", 0.2)
+    monkeypatch.setattr(pools, "CLOSE_TIMEOUT", 0.2)
     await asyncio.gather(*(engine.clock() for _ in range(8)))
     proxy.silence()
     async with in_time():
@@ -130,7 +130,7 @@ async def test_callers_beyond_the_last_connection_do_not_wait_for_ever(
     proxy.silence()
     async with in_time():
         ended = await asyncio.gather(
-            *(engine.count(Filter()) for _ in range(3 * lanes.MOST)), return_exceptions=True
+            *(engine.count(Filter()) for _ in range(3 * pools.MOST)), return_exceptions=True
         )
     assert {type(error) for error in ended} == {EngineUnavailable}
 
@@ -197,14 +197,14 @@ def test_a_loop_that_has_ended_is_not_kept(process: PostgresProcess, schema: str
     for _ in range(3):
         asyncio.run(engine.open())
     gc.collect()
-    assert (len(engine.lanes._lanes), len(engine.lanes._ends)) == (0, 0)
+    assert (len(engine.pools._pools), len(engine.pools._ends)) == (0, 0)
 
 
 async def test_sockets_are_told_to_notice_a_silent_peer(engine: PostgresEngine) -> None:
     import socket
 
-    async with engine.lanes.connection() as connection:
+    async with engine.pools.connection() as connection:
         sock = connection._transport.get_extra_info("socket")
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == lanes.KEEPALIVE["TCP_KEEPIDLE"]
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == pools.KEEPALIVE["TCP_KEEPIDLE"]
         assert await connection.fetchval("SHOW client_connection_check_interval") == "5s"

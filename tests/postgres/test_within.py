@@ -16,9 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from headgate import App, ConcurrencyLimit, ConfigError, JobExists
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Worker
 from headgate.engine.postgres import PostgresEngine
+from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Use
 from tests.postgres.conftest import OpenEngine

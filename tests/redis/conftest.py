@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headgate.engine.audit import audit
 from headgate.engine.contract import Settings
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
+from headgate.engine.rules.audit import audit
 from tests.redis_leaks import check_all
 from tests.redis_servers import RedisProcess, binary
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from headgate import App
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Settings, Succeeded, Worker
 from headgate.engine.deadline import within
 from headgate.engine.redis import RedisEngine, servers
@@ -21,6 +20,7 @@ from headgate.engine.redis.catalogue import tag
 from headgate.engine.redis.servers import slot_of
 from headgate.engine.redis.spread import home
 from headgate.engine.redis.url import parse
+from headgate.engine.rules.audit import audit
 from headgate.errors import ConfigError, EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Override, Worker
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.records import packed_override
+from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer

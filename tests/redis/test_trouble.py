@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Settings, Succeeded, Worker
 from headgate.engine.redis import opening
+from headgate.engine.rules.audit import audit
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, LeaseLost, SchemaMismatch
 from headgate.job import JobState, NewJob
 from tests.at_work import until

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from headgate.engine.audit import audit
 from headgate.engine.contract import Settings
+from headgate.engine.rules.audit import audit
 from headgate.engine.sqlite import SqliteEngine
 
 OpenEngine = Callable[..., Awaitable[SqliteEngine]]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from headgate.clock import SECOND, now_us
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Settings
+from headgate.engine.rules.audit import audit
 from headgate.engine.sqlite import SqliteEngine, lane
 from headgate.errors import JobExists
 from headgate.job import NewJob

@@ -12,8 +12,8 @@ from typing import Any
 import apsw
 import pytest
 
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter
+from headgate.engine.rules.audit import audit
 from headgate.engine.sqlite import SqliteEngine, checkpoints
 from headgate.job import NewJob
 

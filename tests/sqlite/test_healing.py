@@ -13,10 +13,10 @@ import apsw
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Engine, Limit, Worker
 from headgate.engine.memory import MemoryEngine
 from headgate.engine.memory.store import Holding
+from headgate.engine.rules.audit import audit
 from headgate.engine.sqlite import SqliteEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use

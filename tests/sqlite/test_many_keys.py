@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Limit, Override, Succeeded, Worker
-from headgate.engine.rulebook import KEEP_COMPUTED
+from headgate.engine.rules.audit import audit
+from headgate.engine.rules.in_force import KEEP_COMPUTED
 from headgate.engine.sqlite import SqliteEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use

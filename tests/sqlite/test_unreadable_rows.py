@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.audit import audit
 from headgate.engine.contract import Filter, Limit, Succeeded, Worker
+from headgate.engine.rules.audit import audit
 from headgate.engine.sqlite import SqliteEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.admission import LOOK_MORE, OFFER_MOST, UNLIMITED, Admission
 from headgate.engine.contract import Limit
 from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import Store
-from headgate.engine.stored import Stored
+from headgate.engine.rules.admission import LOOK_MORE, OFFER_MOST, UNLIMITED, Admission
+from headgate.engine.rules.stored import Stored
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, canonical
 

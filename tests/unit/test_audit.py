@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from headgate.engine.admission import OFFER_MOST
-from headgate.engine.audit import audit
 from headgate.engine.contract import JobView, Snapshot
+from headgate.engine.rules.admission import OFFER_MOST
+from headgate.engine.rules.audit import audit
 from headgate.job import JobState
 from headgate.keys import Key, Use
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from headgate.clock import SECOND
-from headgate.engine.blame import Blamed, blame
+from headgate.engine.rules.blame import Blamed, blame
 from headgate.retry import RetryPolicy
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.blame import GRAVE, Blamed, Room, blame, died_by, gravity, level
+from headgate.engine.rules.blame import GRAVE, Blamed, Room, blame, died_by, gravity, level
 from headgate.retry import RetryPolicy
 
 LEASE = 15 * SECOND

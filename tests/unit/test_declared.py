@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.declared import DeclaredLimits
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
+from headgate.limits.registered import DeclaredLimits
 
 ONE, TWO, RATE = Limit("a", "concurrency", 1), Limit("a", "concurrency", 2), Limit("a", "rate", 1, 1_000_000)
 

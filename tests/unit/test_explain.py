@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from headgate.app.explain import explanation
 from headgate.cli.times import ago
 from headgate.clock import from_us
 from headgate.engine.contract import Facts, Holder, LimitStatus, Override
-from headgate.explain import explanation
 from headgate.job import Job, JobState
 from headgate.retry import RetryPolicy
 

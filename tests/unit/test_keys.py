@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.rulebook import canonical_order
+from headgate.engine.rules.in_force import canonical_order
 from headgate.errors import ConfigError
 from headgate.keys import MAX_BYTES, Key, Use, canonical, check_length, check_name, check_text, is_rate, parse
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.blame import Blamed
 from headgate.engine.contract import (
     DAY,
     Failed,
@@ -17,7 +16,8 @@ from headgate.engine.contract import (
     Stopped,
     Succeeded,
 )
-from headgate.engine.lifecycle import (
+from headgate.engine.rules.blame import Blamed
+from headgate.engine.rules.lifecycle import (
     LOST,
     Again,
     End,

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from headgate.app.sync import Portal, twin
 from headgate.errors import HeadgateError
-from headgate.portal import Portal, twin
 
 
 class Thing:

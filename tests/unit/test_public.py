@@ -38,7 +38,7 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_importing_headgate_loads_next_to_nothing():
-    assert not loaded_by("import headgate") & {"asyncio", "msgspec", "headgate.app"}
+    assert not loaded_by("import headgate") & {"asyncio", "msgspec", "headgate.app.app"}
 
 
 def test_a_producer_loads_neither_worker_nor_client_libraries():
@@ -47,5 +47,5 @@ def test_a_producer_loads_neither_worker_nor_client_libraries():
 
 
 def test_the_pytest_plugin_loads_no_engine():
-    heavy = {"asyncio", "msgspec", "headgate.app"} - loaded_by("import pytest")
+    heavy = {"asyncio", "msgspec", "headgate.app.app"} - loaded_by("import pytest")
     assert not loaded_by("import headgate.testing.plugin") & heavy

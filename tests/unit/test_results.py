@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from headgate.app.results import Results
 from headgate.engine.contract import Settings, Succeeded, Worker
 from headgate.engine.memory import MemoryEngine
 from headgate.errors import EngineUnavailable, SchemaMismatch
 from headgate.job import Job, JobState, NewJob
-from headgate.results import Results
 
 
 class Counting(MemoryEngine):

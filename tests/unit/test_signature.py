@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from headgate import ConcurrencyLimit
+from headgate.app.signature import TaskSignature
 from headgate.codec import Payload
 from headgate.errors import ConfigError, PayloadError
-from headgate.signature import TaskSignature
 
 
 def there_and_back(fn: Any, *args: Any, **kwargs: Any) -> Any:

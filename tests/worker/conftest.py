@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.engine.audit import audit
 from headgate.engine.contract import Engine, Settings
+from headgate.engine.rules.audit import audit
 from tests.servers import SERVERS
 from tests.worker.stand_in import FailingEngine
 

@@ -6,16 +6,16 @@ import threading
 import msgspec
 import pytest
 
-from headgate.context import current_job
 from headgate.engine.contract import Stopped
 from headgate.job import JobState
 from headgate.retry import Retry
 from headgate.worker.bell import Bell
-from headgate.worker.capacity import Capacity
 from headgate.worker.events import Events
-from headgate.worker.outbox import Outbox
-from headgate.worker.runner import Runner
-from headgate.worker.threads import Threads
+from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.context import current_job
+from headgate.worker.run.outbox import Outbox
+from headgate.worker.run.runner import Runner
+from headgate.worker.run.threads import Threads
 from tests.worker.stand_in import FailingEngine, StandIn, attempt, ended, put, tasks, working
 
 

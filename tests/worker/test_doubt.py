@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
-from headgate.context import current_job
 from headgate.engine.contract import Released
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState
 from headgate.retry import Retry
+from headgate.worker.run.context import current_job
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, working
 
 

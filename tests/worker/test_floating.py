@@ -12,8 +12,8 @@ from headgate.job import JobState
 from headgate.keys import Key, canonical
 from headgate.limits import FloatingRule
 from headgate.worker import run_until_idle
+from headgate.worker.duties.floating import Floating
 from headgate.worker.events import Events
-from headgate.worker.floating import Floating
 from headgate.worker.queues import INTERNAL
 from tests.worker.stand_in import StandIn, ended, put, tasks, working
 

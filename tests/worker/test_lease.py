@@ -3,10 +3,10 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from headgate.context import current_job
 from headgate.errors import LeaseLost
 from headgate.job import JobState
 from headgate.retry import Retry
+from headgate.worker.run.context import current_job
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, working
 
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.worker.logs import JsonFormatter, configure_logs
+from headgate.worker.process.logs import JsonFormatter, configure_logs
 from tests.worker.stand_in import StandIn, ended, put, working
 
 

@@ -7,7 +7,7 @@ import pytest
 from headgate.errors import EngineUnavailable, SchemaMismatch
 from headgate.job import JobState
 from headgate.worker import Worker
-from headgate.worker.link import LONGEST_WAIT, Backoff
+from headgate.worker.engine_status import LONGEST_WAIT, Backoff
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, ended, put, tasks, working
 
 

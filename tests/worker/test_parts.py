@@ -11,9 +11,9 @@ from headgate.engine.contract import Part, Worker
 from headgate.engine.memory import MemoryEngine
 from headgate.job import JobState
 from headgate.worker import run_until_idle
-from headgate.worker.capacity import MOMENT, Capacity
-from headgate.worker.suspects import SuspectsTurn
-from headgate.worker.threads import Threads
+from headgate.worker.run.capacity import MOMENT, Capacity
+from headgate.worker.run.suspects import SuspectsTurn
+from headgate.worker.run.threads import Threads
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, tasks, working
 
 
@@ -191,7 +191,7 @@ def test_free_places_are_divided_between_those_that_want_some(monkeypatch: pytes
 
 def test_a_claim_without_an_answer_keeps_only_its_even_share(monkeypatch: pytest.MonkeyPatch):
     now = [100.0]
-    monkeypatch.setattr("headgate.worker.capacity.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("headgate.worker.run.capacity.time.monotonic", lambda: now[0])
     places = capacity(10)
     silent, other = places.share(lambda: None), places.share(lambda: None)
     silent.ask(silent.want(0))

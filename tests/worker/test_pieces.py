@@ -9,13 +9,13 @@ from typing import Any
 from headgate.clock import SECOND
 from headgate.engine.contract import Succeeded, Swept
 from headgate.worker.bell import Bell
-from headgate.worker.capacity import Capacity
+from headgate.worker.duties.sweep import SHORTEST, Sweep
 from headgate.worker.events import Events
-from headgate.worker.outbox import Outbox
-from headgate.worker.run import Run
-from headgate.worker.runner import Runner
-from headgate.worker.sweep import SHORTEST, Sweep
-from headgate.worker.threads import Threads
+from headgate.worker.run.attempt import Run
+from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.outbox import Outbox
+from headgate.worker.run.runner import Runner
+from headgate.worker.run.threads import Threads
 from tests.worker.stand_in import StandIn, attempt, tasks
 
 

@@ -7,8 +7,8 @@ from headgate.engine.contract import Rechecked, Swept
 from headgate.engine.contract import Worker as Registration
 from headgate.engine.memory import MemoryEngine
 from headgate.retry import RetryPolicy
+from headgate.worker.duties.recheck import Recheck
 from headgate.worker.events import Events
-from headgate.worker.recheck import Recheck
 from tests.worker.stand_in import FailingEngine, StandIn, put, working
 
 
@@ -43,7 +43,7 @@ async def test_slices_follow_each_other_and_what_was_mended_is_an_error(caplog):
 
 
 async def test_a_worker_rechecks_beside_its_work(failing: FailingEngine, monkeypatch):
-    monkeypatch.setattr("headgate.worker.recheck.INTERVAL", 0.01)
+    monkeypatch.setattr("headgate.worker.duties.recheck.INTERVAL", 0.01)
     async with working(failing, StandIn("work", nothing)) as (_, watcher):
         await watcher.seen("rechecked", 3)
 

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from headgate.context import current_job
 from headgate.errors import HeadgateError
 from headgate.job import JobState
 from headgate.worker import Worker
+from headgate.worker.run.context import current_job
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, put, stored, tasks, working
 
 
@@ -129,8 +129,8 @@ class Stubborn:
 async def test_an_embedded_worker_waits_for_a_thread_that_does_not_end_and_says_so(
     engine, caplog, monkeypatch, stops
 ):
-    monkeypatch.setattr("headgate.worker.shift.LAST_CALL", 0.05)
-    monkeypatch.setattr("headgate.worker.shift.REMINDER", 0.05)
+    monkeypatch.setattr("headgate.worker.run.worker_run.LAST_CALL", 0.05)
+    monkeypatch.setattr("headgate.worker.run.worker_run.REMINDER", 0.05)
     stubborn = Stubborn()
     id = await put(engine, stubborn.task)
     worker = Worker(engine, tasks(stubborn.task), grace=0.02, lease=1.5)
@@ -180,7 +180,7 @@ async def test_a_worker_that_is_cancelled_does_not_give_back_what_a_thread_runs(
 async def test_a_worker_that_owns_its_process_leaves_a_stubborn_thread_to_its_end(
     engine, caplog, monkeypatch
 ):
-    monkeypatch.setattr("headgate.worker.shift.LAST_CALL", 0.05)
+    monkeypatch.setattr("headgate.worker.run.worker_run.LAST_CALL", 0.05)
     stubborn = Stubborn()
     id = await put(engine, stubborn.task)
     worker = Worker(engine, tasks(stubborn.task), grace=0.02)
@@ -232,7 +232,7 @@ async def test_jobs_that_arrive_after_the_stop_are_given_back_unrun(failing: Fai
 
 
 async def test_a_worker_whose_engine_never_answers_still_stops(failing: FailingEngine, monkeypatch):
-    monkeypatch.setattr("headgate.worker.shift.LAST_CALL", 0.05)
+    monkeypatch.setattr("headgate.worker.run.worker_run.LAST_CALL", 0.05)
     async with working(failing, grace=0.02) as (_, watcher):
         failing.open_gate.clear()
         before = watcher.count("idle")

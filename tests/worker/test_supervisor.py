@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 from headgate import App
-from headgate.worker import child as child_module
-from headgate.worker import registry
-from headgate.worker import supervisor as module
-from headgate.worker.plan import CANNOT_START, RELOAD, Plan
-from headgate.worker.reload import Reloader, source_files, wait_for_change
-from headgate.worker.supervisor import Child, Supervisor
+from headgate.worker import registrations
+from headgate.worker.process import child as child_module
+from headgate.worker.process import supervisor as module
+from headgate.worker.process.config import CANNOT_START, RELOAD, Plan
+from headgate.worker.process.reload import Reloader, source_files, wait_for_change
+from headgate.worker.process.supervisor import Child, Supervisor
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and named pipes")
 
@@ -155,8 +155,8 @@ def test_children_that_do_not_hear_are_killed_after_the_second_signal(
 
 
 def start_process(plan: Plan) -> subprocess.Popen[bytes]:
-    code = "import sys, msgspec; from headgate.worker import plan, supervisor; "
-    code += "sys.exit(supervisor.supervise(msgspec.json.decode(sys.argv[1], type=plan.Plan)))"
+    code = "import sys, msgspec; from headgate.worker.process import config, supervisor; "
+    code += "sys.exit(supervisor.supervise(msgspec.json.decode(sys.argv[1], type=config.Plan)))"
     return subprocess.Popen([sys.executable, "-c", code, msgspec.json.encode(plan).decode()])
 
 
@@ -229,17 +229,17 @@ def test_waiting_for_a_change_ends_when_a_file_comes(tmp_path):
 
 
 def test_what_a_process_noted_names_its_store_and_the_workers_that_did_not_retire(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "_file", None)
+    monkeypatch.setattr(registrations, "_file", None)
     with (tmp_path / "notes").open("w+b") as file:
-        registry.note("before it has a file")
-        registry.keep_in(file.fileno())
-        registry.note_store(App("sqlite:///jobs.db"))
-        registry.note_store(object())
+        registrations.note("before it has a file")
+        registrations.keep_in(file.fileno())
+        registrations.note_store(App("sqlite:///jobs.db"))
+        registrations.note_store(object())
         for worker in ("a", "b", "c"):
-            registry.note(worker)
-        registry.note_end("b")
+            registrations.note(worker)
+        registrations.note_end("b")
         os.write(file.fileno(), b'{"type":"begun","wor')  # it died while it wrote
-        store, workers = registry.left_behind(file.fileno())
+        store, workers = registrations.left_behind(file.fileno())
     assert store is not None
     assert store.url == "sqlite:///jobs.db"
     assert workers == ["a", "c"]

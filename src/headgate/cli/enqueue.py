@@ -12,7 +12,7 @@ from headgate.cli.store import find_app
 from headgate.errors import ConfigError, JobCancelled, JobFailed, PayloadError
 
 if TYPE_CHECKING:
-    from headgate.handle import JobHandle
+    from headgate.app.handle import JobHandle
 
 ENDED_AS: dict[type[Exception], str] = {JobFailed: "failed", JobCancelled: "cancelled"}
 

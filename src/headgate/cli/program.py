@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import adjust, enqueue, importing, keep, look_jobs, look_store, steer, work
+from headgate.cli import enqueue, imports, jobs, limits, maintenance, overview, steering, worker
 from headgate.cli.demo import command as demo
 from headgate.cli.exits import EPILOG, Program
 
@@ -56,23 +56,23 @@ def headgate(
 RUN, LOOK, STEER, KEEP = "Run", "Look", "Steer", "Keep"
 
 for panel, commands in (
-    (RUN, {"worker": work.worker, "enqueue": enqueue.enqueue, "import": importing.import_jobs}),
-    (LOOK, {"jobs": look_jobs.jobs, "job": look_jobs.job, "explain": look_jobs.explain}),
-    (LOOK, {"queues": look_store.queues, "limits": look_store.limits, "workers": look_store.workers}),
-    (STEER, {"cancel": steer.cancel, "restart": steer.restart}),
-    (STEER, {"expedite": steer.expedite, "delete": steer.delete}),
-    (STEER, {"pause": adjust.pause, "resume": adjust.resume}),
+    (RUN, {"worker": worker.worker, "enqueue": enqueue.enqueue, "import": imports.import_jobs}),
+    (LOOK, {"jobs": jobs.jobs, "job": jobs.job, "explain": jobs.explain}),
+    (LOOK, {"queues": overview.queues, "limits": overview.limits, "workers": overview.workers}),
+    (STEER, {"cancel": steering.cancel, "restart": steering.restart}),
+    (STEER, {"expedite": steering.expedite, "delete": steering.delete}),
+    (STEER, {"pause": limits.pause, "resume": limits.resume}),
 ):
     for name, function in commands.items():
         program.command(name, rich_help_panel=panel)(function)
 
-program.add_typer(adjust.limit, rich_help_panel=STEER)
-program.command("audit", rich_help_panel=KEEP)(look_store.audit)
-program.command("migrate", rich_help_panel=KEEP)(keep.migrate)
+program.add_typer(limits.limit, rich_help_panel=STEER)
+program.command("audit", rich_help_panel=KEEP)(overview.audit)
+program.command("migrate", rich_help_panel=KEEP)(maintenance.migrate)
 program.command(
     "bench",
     rich_help_panel=KEEP,
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(keep.bench)
+)(maintenance.bench)
 program.command("demo", rich_help_panel=KEEP)(demo.demo)

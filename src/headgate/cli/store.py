@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from headgate.errors import ConfigError, EngineUnavailable
 
 if TYPE_CHECKING:
-    from headgate.app import App
+    from headgate.app.app import App
 
 
 @contextmanager
@@ -27,10 +27,10 @@ def store(url: str | None, target: str | None = None, app_dir: str = ".") -> Gen
 def find_app(url: str | None, target: str | None, app_dir: str = ".") -> App:
     """The app that was named, or a bare one that is good for everything but its tasks."""
     if target is None:
-        from headgate.app import App
+        from headgate.app.app import App
 
         return App(url)
-    from headgate.worker.load import load_app
+    from headgate.worker.process.load import load_app
 
     app: App = load_app(target, app_dir=app_dir)
     if url is not None:

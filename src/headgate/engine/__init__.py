@@ -1,1 +1,1 @@
-"""Engines: where jobs live. `contract` says what each one does; `admission` holds the rules."""
+"""Engines: where jobs live. `contract` says what each one does; `rules` decides, without a store."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 if TYPE_CHECKING:
-    from headgate.app import App
+    from headgate.app.app import App
     from headgate.testing.clock import Clock
 
 
@@ -41,7 +41,7 @@ def headgate_clock() -> Clock:
 @pytest.fixture
 def headgate_app() -> Generator[AppFactory]:
     """Makes apps for one test, on stores of their own; audits and closes them afterwards."""
-    from headgate.app import App
+    from headgate.app.app import App
     from headgate.testing.store import use_store
 
     with ExitStack() as stack:

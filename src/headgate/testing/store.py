@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headgate.app import App
+    from headgate.app.app import App
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from headgate.engine.contract import Engine
 from headgate.limits import FloatingRule
 from headgate.worker.events import Events
 from headgate.worker.options import CONCURRENCY, options
+from headgate.worker.run.worker_run import Shift
 from headgate.worker.runnable import Runnable
-from headgate.worker.shift import Shift
 
 
 async def run_until_idle(

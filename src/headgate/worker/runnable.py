@@ -1,4 +1,4 @@
-"""What the worker needs of a task: `headgate.task.Task` has this shape, and so have the worker's own tasks."""
+"""What the worker needs of a task: `headgate.app.task.Task` has this shape, and so have the worker's own tasks."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from headgate.errors import HeadgateError
 from headgate.limits import FloatingRule
 from headgate.worker.events import Event, Events, Listener
 from headgate.worker.options import CONCURRENCY, GRACE, LEASE, options
+from headgate.worker.run.worker_run import Shift
 from headgate.worker.runnable import Runnable
-from headgate.worker.shift import Shift
 
 log = logging.getLogger("headgate.worker")
 

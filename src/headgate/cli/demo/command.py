@@ -117,7 +117,7 @@ def _play_silently(story: Story) -> None:
 
 
 def _proof(story: Story) -> list[Claim]:
-    from headgate.app import App
+    from headgate.app.app import App
     from headgate.cli.demo.proof import Evidence, prove
     from headgate.cli.demo.work import TOTAL
 

@@ -11,7 +11,7 @@ from headgate.cli.demo.journal import Entry
 from headgate.cli.demo.work import CUSTOMERS, MAIL_PERIOD, PER_CUSTOMER
 
 if TYPE_CHECKING:
-    from headgate.app import App
+    from headgate.app.app import App
 
 Cell = Literal["todo", "running", "retry", "dead", "done"]
 Tone = Literal["plain", "good", "bad", "note"]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from heapq import merge
 from itertools import islice
 
-from headgate.engine.blame import APART, GRAVE, Room, gravity, level
 from headgate.engine.contract import Worker
 from headgate.engine.memory.store import JobLine, Store
-from headgate.engine.stored import Stored
+from headgate.engine.rules.blame import APART, GRAVE, Room, gravity, level
+from headgate.engine.rules.stored import Stored
 
 
 class ReadyJobs:

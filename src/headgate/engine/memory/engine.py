@@ -45,10 +45,10 @@ from headgate.engine.memory.rechecking import recheck
 from headgate.engine.memory.step import Step
 from headgate.engine.memory.store import Registered, Store
 from headgate.engine.memory.sweeping import sweep
-from headgate.engine.refused import lapsed, stale
-from headgate.engine.rulebook import may_be_overridden
-from headgate.engine.status import limits_page
-from headgate.engine.stored import Stored
+from headgate.engine.rules.in_force import may_be_overridden
+from headgate.engine.rules.refused import lapsed, stale
+from headgate.engine.rules.status import limits_page
+from headgate.engine.rules.stored import Stored
 from headgate.errors import ConfigError
 from headgate.job import PENDING, Job, JobState, NewJob
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable, Sequence
 
-from headgate.engine.admission import Rule
 from headgate.engine.memory.store import Holding, Store
-from headgate.engine.stored import Stored
+from headgate.engine.rules.admission import Rule
+from headgate.engine.rules.stored import Stored
 from headgate.job import JobState
 from headgate.keys import Use
 from headgate.rates import Bucket, Meter, Pace, Window

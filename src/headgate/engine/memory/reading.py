@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from headgate.engine.admission import UNLIMITED, Admission
 from headgate.engine.contract import (
     Facts,
     Filter,
@@ -19,8 +18,9 @@ from headgate.engine.contract import (
 )
 from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import Store
-from headgate.engine.status import all_status, key_status
-from headgate.engine.stored import Stored
+from headgate.engine.rules.admission import UNLIMITED, Admission
+from headgate.engine.rules.status import all_status, key_status
+from headgate.engine.rules.stored import Stored
 from headgate.job import JobState
 from headgate.keys import Key, is_rate
 from headgate.rates import Pace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.engine.contract import Rechecked
 from headgate.engine.memory.step import Step
-from headgate.engine.rechecks import forgotten_waiters, late_timer, lost_worker, stray_holder
+from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
 from headgate.job import PENDING, JobState
 from headgate.keys import is_rate
 

@@ -1,23 +1,23 @@
-"""One atomic step of the memory engine: the moves over its store."""
+"""One atomic step of the memory engine: the transitions over its store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headgate.engine.admission import Admission
 from headgate.engine.contract import Limit, Lost, Override, Settings
 from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import Store
-from headgate.engine.moves import Moves
-from headgate.engine.rulebook import Scope, in_scope
-from headgate.engine.stored import Stored
+from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.in_force import Scope, in_scope
+from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.transitions import Transitions
 from headgate.job import NewJob
 from headgate.keys import Key
 
 
-class Step(Moves):
-    """The moves, stored in dictionaries."""
+class Step(Transitions):
+    """The transitions, stored in dictionaries."""
 
     def __init__(self, store: Store, settings: Settings, now: int) -> None:
         self.store = store

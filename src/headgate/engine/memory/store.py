@@ -11,8 +11,8 @@ from typing import Any
 
 from headgate.engine.contract import Worker
 from headgate.engine.memory.lines import Line
-from headgate.engine.rulebook import RuleBook
-from headgate.engine.stored import Stored
+from headgate.engine.rules.in_force import RuleBook
+from headgate.engine.rules.stored import Stored
 from headgate.job import JobState
 from headgate.rates import Meter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.engine.contract import LostJob, Swept
 from headgate.engine.memory import reading
 from headgate.engine.memory.step import Step
-from headgate.engine.rulebook import KEEP_COMPUTED
+from headgate.engine.rules.in_force import KEEP_COMPUTED
 
 SWEEP_MOST = 1000
 

@@ -45,15 +45,15 @@ from headgate.engine.postgres.enqueueing import (
     one_values,
 )
 from headgate.engine.postgres.importing import Import, keep
-from headgate.engine.postgres.lanes import Connection, Lanes
 from headgate.engine.postgres.migrate import check_server, migrate, newest, version
+from headgate.engine.postgres.pools import Connection, Pools
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema
 from headgate.engine.postgres.store import Store
 from headgate.engine.postgres.wire import Numbers, got, got_all, got_key, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
-from headgate.engine.rechecks import forgotten_waiters, late_timer, lost_worker, stray_holder
-from headgate.engine.refused import lapsed, stale
+from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
+from headgate.engine.rules.refused import lapsed, stale
 from headgate.errors import ConfigError, HeadgateError
 from headgate.job import Job, JobState, NewJob
 
@@ -94,9 +94,9 @@ class PostgresEngine(Engine):
         return self._opened
 
     @property
-    def lanes(self) -> Lanes:
+    def pools(self) -> Pools:
         """The connections of this process."""
-        return self._store.lanes
+        return self._store.pools
 
     @property
     def _me(self) -> str:
@@ -110,7 +110,7 @@ class PostgresEngine(Engine):
 
     async def open(self) -> None:
         try:
-            async with self.lanes.connection() as connection:
+            async with self.pools.connection() as connection:
                 await check_server(connection, self.where)
                 found = await version(connection, self.schema, self.where)
             if found < newest():
@@ -125,12 +125,12 @@ class PostgresEngine(Engine):
             self._opened = Store(*self._address)
 
     async def migrate(self) -> tuple[int, int]:
-        async with self.lanes.connection(within=MIGRATION_TIMEOUT) as connection:
+        async with self.pools.connection(within=MIGRATION_TIMEOUT) as connection:
             return await migrate(connection, self.schema, self.where)
 
     async def version(self) -> int:
         """The version of the schema; 0 if there is no store in it yet."""
-        async with self.lanes.connection() as connection:
+        async with self.pools.connection() as connection:
             await check_server(connection, self.where)
             return await version(connection, self.schema, self.where)
 
@@ -144,7 +144,7 @@ class PostgresEngine(Engine):
     async def enqueue(
         self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[Enqueued]:
-        async with self.lanes.connection() as connection:
+        async with self.pools.connection() as connection:
             enqueued, ended, again = await self._enqueue(connection, jobs, limits, now)
         self._store.signal(work=True, ended=ended, again=again)
         if limits:
@@ -170,7 +170,7 @@ class PostgresEngine(Engine):
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[ImportResult]:
-        async with self.lanes.connection() as connection:
+        async with self.pools.connection() as connection:
             at = self._now(now)
             if at is None:
                 at = await self.clock()
@@ -185,7 +185,7 @@ class PostgresEngine(Engine):
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
     ) -> bool:
         ended = again = False
-        async with self.lanes.connection() as connection, connection.transaction():
+        async with self.pools.connection() as connection, connection.transaction():
             moved = await connection.fetchval(
                 f"SELECT {self._store.name}.tick($1, $2, $3)", put(name), seen, at
             )
@@ -200,7 +200,7 @@ class PostgresEngine(Engine):
         return moved
 
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
-        async with self.lanes.connection() as connection:
+        async with self.pools.connection() as connection:
             found = await connection.fetch(
                 f"SELECT task, at FROM {self._store.name}.ticks WHERE task = ANY ($1)", put_all(names)
             )
@@ -320,7 +320,7 @@ class PostgresEngine(Engine):
             "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._me, SWEEP_MOST
         )
         self._store.signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
-        self._store.tidy.begin()
+        self._store.vacuum.begin()
         offered, more = row["offered"], row["more"]
         if row["expiring"]:
             await self._store.call("expire", self._now(now))
@@ -371,7 +371,7 @@ class PostgresEngine(Engine):
         ]
 
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
-        async with self.lanes.connection() as connection:
+        async with self.pools.connection() as connection:
             done = await connection.execute(
                 f"INSERT INTO {self._store.name}.paused (queue) VALUES ($1) ON CONFLICT DO NOTHING",
                 put(queue),
@@ -379,7 +379,7 @@ class PostgresEngine(Engine):
         return done.endswith(" 1")
 
     async def resume(self, queue: str, *, now: int | None = None) -> bool:
-        async with self.lanes.connection() as connection:
+        async with self.pools.connection() as connection:
             done = await connection.execute(
                 f"DELETE FROM {self._store.name}.paused WHERE queue = $1", put(queue)
             )

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from headgate.engine.contract import ImportedJob, ImportResult, Limit, Settings
-from headgate.engine.lifecycle import Existing, Taken, take_import
-from headgate.engine.postgres.lanes import Connection
+from headgate.engine.postgres.pools import Connection
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.rows import STATES, declared, history, to_json, write_retry
 from headgate.engine.postgres.scripts import quoted
 from headgate.engine.postgres.wire import got, put, put_error, put_if, put_key
-from headgate.engine.rulebook import RuleBook
+from headgate.engine.rules.in_force import RuleBook
+from headgate.engine.rules.lifecycle import Existing, Taken, take_import
 from headgate.errors import HeadgateError
 from headgate.job import PastAttempt
 

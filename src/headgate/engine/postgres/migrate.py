@@ -14,7 +14,7 @@ import random
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from headgate.engine.postgres.lanes import Connection
+from headgate.engine.postgres.pools import Connection
 from headgate.engine.postgres.scripts import for_schema, lock_number, quoted, scripts
 from headgate.errors import ConfigError, SchemaMismatch
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine.admission import Cap
 from headgate.engine.contract import (
     Facts,
     Filter,
@@ -24,12 +23,13 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.postgres.lanes import Connection
+from headgate.engine.postgres.pools import Connection
 from headgate.engine.postgres.rows import STATES, is_ident, job, uses_if_readable
 from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
-from headgate.engine.rulebook import RuleBook
-from headgate.engine.status import key_status, limits_page
+from headgate.engine.rules.admission import Cap
+from headgate.engine.rules.in_force import RuleBook
+from headgate.engine.rules.status import key_status, limits_page
 from headgate.job import Job, JobState
 from headgate.keys import Key
 from headgate.rates import Bucket, Meter, Pace, Window

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from headgate.engine.contract import Settings
-from headgate.engine.postgres.lanes import Lanes
+from headgate.engine.postgres.pools import Pools
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import quoted
 from headgate.engine.postgres.statements import sql
-from headgate.engine.postgres.tidying import Tidy
+from headgate.engine.postgres.vacuum import Vacuum
 from headgate.engine.postgres.waking import Watchers
 from headgate.engine.postgres.wire import Numbers
 from headgate.errors import EngineUnavailable
@@ -31,20 +31,20 @@ class Store:
         self.process = os.getpid()
         self.schema = schema
         self.name = quoted(schema)
-        self.lanes = Lanes(dsn, where, options, settings)
-        self.watchers = Watchers(self.lanes, schema)
-        self.tidy = Tidy(self.lanes, schema)
+        self.pools = Pools(dsn, where, options, settings)
+        self.watchers = Watchers(self.pools, schema)
+        self.vacuum = Vacuum(self.pools, schema)
         self._looking: asyncio.Task[None] | None = None
         self._look_once_more = False
 
     async def call(self, function: str, *values: Any) -> Any:
         """One row of one function."""
-        async with self.lanes.connection() as connection:
+        async with self.pools.connection() as connection:
             return await connection.fetchrow(self._statement(function, values), *values)
 
     async def exchange(self, *values: Any) -> list[Any]:
         """All rows of an exchange."""
-        async with self.lanes.connection(exchange=True) as connection:
+        async with self.pools.connection(exchange=True) as connection:
             return await connection.fetch(sql("exchange", self.schema), *values)
 
     def _statement(self, function: str, values: Sequence[Any]) -> str:
@@ -57,7 +57,7 @@ class Store:
     @asynccontextmanager
     async def reader(self) -> AsyncGenerator[Reader]:
         """What only looks."""
-        async with self.lanes.connection() as connection:
+        async with self.pools.connection() as connection:
             yield Reader(connection, self.schema)
 
     def signal(self, *, work: bool = False, ended: bool = False, again: bool = False) -> None:
@@ -82,6 +82,6 @@ class Store:
         """Nobody is woken here any more, and no connection stays."""
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
-        self.tidy.stop()
+        self.vacuum.stop()
         await asyncio.to_thread(self.watchers.stop)
-        await self.lanes.close()
+        await self.pools.close()

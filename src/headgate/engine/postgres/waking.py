@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headgate.engine.contract import Wake
-from headgate.engine.postgres.lanes import Connection, Lanes
+from headgate.engine.postgres.errors import translated
+from headgate.engine.postgres.pools import Connection, Pools
 from headgate.engine.postgres.scripts import channel, quoted
-from headgate.engine.postgres.trouble import translated
 from headgate.errors import HeadgateError
 
 log = logging.getLogger("headgate.postgres")
@@ -45,9 +45,9 @@ ANSWER_TIMEOUT = 5.0
 class Watchers:
     """Who is to be woken in this process, and the thread that listens for them."""
 
-    def __init__(self, lanes: Lanes, schema: str) -> None:
+    def __init__(self, pools: Pools, schema: str) -> None:
         self.id = secrets.token_hex(8)
-        self._lanes = lanes
+        self._pools = pools
         self._schema = schema
         self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
         self._on_ended: dict[int, Wake] = {}
@@ -129,7 +129,7 @@ class Watchers:
                 self._changed.clear()
                 continue
             try:
-                connection = await self._lanes.connect()
+                connection = await self._pools.connect()
                 if down:
                     log.info("listening for notifications again")
                 wait, down = 0.1, False
@@ -173,7 +173,7 @@ class Watchers:
             loop.call_soon(self._changed.set)  # pyright: ignore[reportOptionalMemberAccess]
 
         try:
-            with translated(self._lanes.where):
+            with translated(self._pools.where):
                 connection.add_termination_listener(on_lost)
                 async with asyncio.timeout(ANSWER_TIMEOUT):
                     await connection.add_listener(channel(self._schema), on_notify)
@@ -202,7 +202,7 @@ class Watchers:
 
     async def _comes_through(self, heard: asyncio.Event) -> bool:
         """A notification sent through another connection must arrive here; behind a pooler it does not."""
-        other = await self._lanes.connect()
+        other = await self._pools.connect()
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 await other.execute("SELECT pg_notify($1, $2)", channel(self._schema), "?" + self.id)

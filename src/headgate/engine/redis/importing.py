@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 from headgate.engine.contract import ImportedJob, ImportResult
-from headgate.engine.lifecycle import Existing, Taken, take_import
 from headgate.engine.redis import spread
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.exact import EARLIEST, LATEST
@@ -26,6 +25,7 @@ from headgate.engine.redis.records import (
 )
 from headgate.engine.redis.refusals import wording
 from headgate.engine.redis.store import Store
+from headgate.engine.rules.lifecycle import Existing, Taken, take_import
 from headgate.errors import ConfigError
 from headgate.job import JobState
 

@@ -11,8 +11,8 @@ from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.reading import book_of
 from headgate.engine.redis.records import or_false, or_none
 from headgate.engine.redis.store import Store
-from headgate.engine.rulebook import RuleBook
-from headgate.engine.status import all_status, limits_page
+from headgate.engine.rules.in_force import RuleBook
+from headgate.engine.rules.status import all_status, limits_page
 from headgate.keys import Key
 
 ALL = 1 << 30

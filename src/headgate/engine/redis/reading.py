@@ -14,8 +14,8 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.redis.records import or_none, read_job, read_limit, read_override, read_worker
-from headgate.engine.rulebook import RuleBook
-from headgate.engine.status import key_status
+from headgate.engine.rules.in_force import RuleBook
+from headgate.engine.rules.status import key_status
 from headgate.job import JobState
 from headgate.keys import Key, Use
 

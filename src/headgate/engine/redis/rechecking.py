@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from headgate.engine.contract import Rechecked
-from headgate.engine.rechecks import forgotten_waiters, late_timer, lost_worker, stray_holder
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.records import or_false, or_none
 from headgate.engine.redis.store import Store
+from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
 
 MOST = 200
 """Orphans per script call."""

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from headgate.engine.contract import Attempt, Failed, Limit, Override, Worker
-from headgate.engine.rulebook import canonical_order
+from headgate.engine.rules.in_force import canonical_order
 from headgate.job import AttemptOutcome, Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import msgspec
 
-from headgate.engine.blame import APART, GRAVE, Room, gravity, level
+from headgate.engine.rules.blame import APART, GRAVE, Room, gravity, level
 from headgate.engine.sqlite.rows import GARBLED, Candidate
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step

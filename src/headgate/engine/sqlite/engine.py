@@ -38,8 +38,9 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.refused import lapsed
-from headgate.engine.rulebook import may_be_overridden
+from headgate.engine.rules.in_force import may_be_overridden
+from headgate.engine.rules.refused import lapsed
+from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite import listing, reading
 from headgate.engine.sqlite.claiming import ReadyJobs
 from headgate.engine.sqlite.connection import Synchronous, connect, translated
@@ -52,7 +53,6 @@ from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.sweeping import nothing_due, sweep
 from headgate.engine.sqlite.turn import Opening, Own, end_turn
-from headgate.engine.stored import Stored
 from headgate.errors import ConfigError, LeaseLost
 from headgate.forks import renew_after_fork
 from headgate.job import ENDED, PENDING, Job, JobState, NewJob

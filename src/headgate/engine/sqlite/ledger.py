@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from headgate.engine.admission import Rule, fewest_refusals
 from headgate.engine.contract import Attempt, Settings
+from headgate.engine.rules.admission import Rule, fewest_refusals
+from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.rows import GARBLED, Candidate, Ended, inserted, own_uses, saved, to_json
 from headgate.engine.sqlite.rules import FileBook
 from headgate.engine.sqlite.statements import listed, sql
-from headgate.engine.stored import Stored
 from headgate.job import JobState
 from headgate.keys import Use, is_rate
 from headgate.rates import Bucket, Meter, Pace, Window

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headgate.engine.contract import LimitPlace, LimitStatus
+from headgate.engine.rules.status import all_status, key_status, limits_page, overridden
 from headgate.engine.sqlite.keyspace import LAST, Read, by_text, spans_of
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
-from headgate.engine.status import all_status, key_status, limits_page, overridden
 from headgate.keys import Key
 
 CAPS = ("queue:", "task:")

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from headgate.engine.admission import UNLIMITED
 from headgate.engine.contract import (
     Facts,
     Filter,
@@ -20,12 +19,13 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
+from headgate.engine.rules.admission import UNLIMITED
+from headgate.engine.rules.status import key_status
+from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.keyspace import LAST, just_after, keys_of, parsed
 from headgate.engine.sqlite.rows import GARBLED, Unreadable, Values, read_uses, shown_state, stored, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
-from headgate.engine.status import key_status
-from headgate.engine.stored import Stored
 from headgate.job import Job, JobState
 from headgate.keys import Key
 from headgate.rates import Pace

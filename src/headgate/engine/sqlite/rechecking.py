@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from headgate.engine.contract import Rechecked
-from headgate.engine.rechecks import forgotten_waiters, late_timer, lost_worker, stray_holder
+from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
 from headgate.engine.sqlite.connection import Values
 from headgate.engine.sqlite.keyspace import just_after, parsed
 from headgate.engine.sqlite.rows import to_json

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from headgate.engine.contract import Attempt
+from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Values
-from headgate.engine.stored import Stored
 from headgate.job import DEFAULT_PRIORITY, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy

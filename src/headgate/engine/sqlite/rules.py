@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.engine.contract import Limit, Override
-from headgate.engine.rulebook import Computed, RuleBook
+from headgate.engine.rules.in_force import Computed, RuleBook
 from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.statements import sql
 

@@ -1,4 +1,4 @@
-"""One atomic step of the SQLite engine: the moves over its tables."""
+"""One atomic step of the SQLite engine: the transitions over its tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headgate.engine.admission import Admission
 from headgate.engine.contract import (
     Enqueued,
     ImportedJob,
@@ -19,16 +18,17 @@ from headgate.engine.contract import (
     Settings,
     Succeeded,
 )
-from headgate.engine.lifecycle import expires_at
-from headgate.engine.moves import Moves
-from headgate.engine.rulebook import Scope
+from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.in_force import Scope
+from headgate.engine.rules.lifecycle import expires_at
+from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.transitions import Transitions
 from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.keyspace import keys_of, parsed
 from headgate.engine.sqlite.ledger import FEW, Claim, Row, SqliteLedger
 from headgate.engine.sqlite.rows import GARBLED, Ended, Unreadable, read_uses, stored, to_json
 from headgate.engine.sqlite.rules import FileBook
 from headgate.engine.sqlite.statements import sql
-from headgate.engine.stored import Stored
 from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Key, slots
 
@@ -40,8 +40,8 @@ Claims = dict[str, Claim]
 """The jobs that a worker has claimed, by id."""
 
 
-class Step(Moves):
-    """The moves, stored in a file. Runs inside a transaction that its caller commits."""
+class Step(Transitions):
+    """The transitions, stored in a file. Runs inside a transaction that its caller commits."""
 
     book: FileBook
 

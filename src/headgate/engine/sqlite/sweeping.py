@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.engine.contract import LostJob, Swept
-from headgate.engine.rulebook import KEEP_COMPUTED
+from headgate.engine.rules.in_force import KEEP_COMPUTED
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
-from headgate.engine.refused import lapsed, stale
+from headgate.engine.rules.refused import lapsed, stale
 from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Claims, Step

@@ -1,4 +1,4 @@
--- The numbers in force. Mirrors rulebook.py and rates.py.
+-- The numbers in force. Mirrors in_force.py and rates.py.
 
 -- The rule of each key. `number` NULL does not limit.   p_keys   n is the position in p_keys
 -- Reads: limits, overrides_name, computed.

@@ -12,8 +12,8 @@ from importlib import resources
 from typing import NamedTuple
 
 PARTS = (
-    "store", "writing", "lines", "records", "salvage", "jobs", "rates", "rulebook", "ledger", "holding", "admission",
-    "lifecycle", "blame", "newcomers", "moves", "looking", "step",
+    "store", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding", "admission",
+    "lifecycle", "blame", "newcomers", "transitions", "looking", "step",
 )  # fmt: skip
 LONE = ("open",)
 READING = (

@@ -4,6 +4,6 @@
 local function verb(given)
   local scope = Book.scope(given[1], given[2] or nil, given[3] or nil)
   if call('HEXISTS', base .. 'overrides', scope) == 0 then return {false, false} end
-  Moves.set_override(given[1], scope, false)
+  Transitions.set_override(given[1], scope, false)
   return {true, next(Book.changing) ~= nil}
 end

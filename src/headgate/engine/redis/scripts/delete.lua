@@ -1,5 +1,5 @@
 -- delete: remove ended jobs.
 -- input {id …}   answers {{id, done, state} …}. Cost: per job its keys.
 local function verb(given)
-  return Moves.each(given, {succeeded = true, failed = true, cancelled = true}, Store.remove)
+  return Transitions.each(given, {succeeded = true, failed = true, cancelled = true}, Store.remove)
 end

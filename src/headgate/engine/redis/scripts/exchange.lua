@@ -12,7 +12,7 @@ local function report_one(worker, kind, id, attempt, value, retry_in)
     job.progress, Store.ended = value, true
     Store.touch(job)
   else
-    Moves.settle(job, kind, value, retry_in)
+    Transitions.settle(job, kind, value, retry_in)
   end
   return true
 end
@@ -119,7 +119,7 @@ end
 
 -- What the worker runs now, in this step.
 local function running(worker)
-  local jobs, seen = Moves.running_of(worker), {}
+  local jobs, seen = Transitions.running_of(worker), {}
   for _, job in ipairs(jobs) do seen[job] = true end
   for _, job in ipairs(Ledger.started) do
     if not seen[job] then jobs[#jobs + 1] = job end

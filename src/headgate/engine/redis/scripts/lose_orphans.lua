@@ -5,11 +5,11 @@ local function verb(given)
   Store.load(given)
   for _, id in ipairs(given) do
     local job = Store.job(id)
-    if job and job.state == 'running' and Moves.is_orphan(job) then
+    if job and job.state == 'running' and Transitions.is_orphan(job) then
       local jobs = Write.of(by_worker, job.worker)
       jobs[#jobs + 1], lost[#lost + 1] = job, {id, job.worker}
     end
   end
-  for _, jobs in pairs(by_worker) do Moves.lose(jobs, 0, 0) end
+  for _, jobs in pairs(by_worker) do Transitions.lose(jobs, 0, 0) end
   return lost
 end

@@ -3,7 +3,7 @@
 -- New jobs as Python packs them: {ids, the number of each one's way, ways}. A way is what many jobs have in common:
 -- {delay, at, on_conflict, the number of the argument with its need}. Specs are the arguments from 3 on; those who
 -- leave jobs out say which argument each has.
-function Moves.ways(packed)
+function Transitions.ways(packed)
   local ways = {}
   for i, way in ipairs(packed[3]) do
     ways[i] = {
@@ -14,7 +14,7 @@ function Moves.ways(packed)
 end
 
 -- Refuse ids that are taken and uses of limits that nobody declared.
-function Moves.check_new(ids, numbers, ways)
+function Transitions.check_new(ids, numbers, ways)
   local taken, keys, start, wrong = {}, {}, base .. 'job:', false
   for i = 1, #ids do
     local id = ids[i]
@@ -25,11 +25,11 @@ function Moves.check_new(ids, numbers, ways)
     wrong = wrong or call('EXISTS', unpack(keys, first, math.min(first + 1999, #keys))) > 0
   end
   for _, way in ipairs(ways) do wrong = wrong or Book.wrong_use(way.need.uses) end
-  if wrong then Moves.say_what_is_wrong(ids, numbers, ways) end
+  if wrong then Transitions.say_what_is_wrong(ids, numbers, ways) end
   return keys
 end
 
-function Moves.say_what_is_wrong(ids, numbers, ways)
+function Transitions.say_what_is_wrong(ids, numbers, ways)
   local taken = {}
   for i, id in ipairs(ids) do
     if taken[id] or call('EXISTS', base .. 'job:' .. id) == 1 then Store.refuse('exists', id) end
@@ -41,7 +41,7 @@ end
 
 -- A way of jobs that nothing holds up: due, without limits, caps or a unique key. They are ready, and all that tells
 -- one record from the next is its arrival; so there is a pattern for them, cut where that stands.
-function Moves.plain(way)
+function Transitions.plain(way)
   local need = way.need
   if need.unique or way.due > now or #Ledger.uses(way) > 0 then return false end
   local job = Store.table_for('', need)
@@ -54,7 +54,7 @@ function Moves.plain(way)
   }
 end
 
-function Moves.add_plain(plain, id, key, spec)
+function Transitions.add_plain(plain, id, key, spec)
   local seq, line, size = Store.next_seq(), plain.line, #plain.line
   local arrival, records = format('%012d', seq), Write.records
   local last = #records
@@ -66,22 +66,22 @@ function Moves.add_plain(plain, id, key, spec)
 end
 
 -- Store new jobs, all or none; answers the state of each, and {place, id} of those that were there already.
-function Moves.enqueue(packed)
-  local ids, numbers, ways, places = packed[1], packed[2], Moves.ways(packed), packed[4]
-  local keys = Moves.check_new(ids, numbers, ways)
+function Transitions.enqueue(packed)
+  local ids, numbers, ways, places = packed[1], packed[2], Transitions.ways(packed), packed[4]
+  local keys = Transitions.check_new(ids, numbers, ways)
   local states, there = {}, {}
-  for _, way in ipairs(ways) do way.plain = Moves.plain(way) end
+  for _, way in ipairs(ways) do way.plain = Transitions.plain(way) end
   for i = 1, #ids do
     local id, way, spec = ids[i], ways[numbers[i]], arguments[places and places[i] or 2 + i]
-    local rival = way.need.unique and Moves.find_rival(way.need, way.on_conflict)
+    local rival = way.need.unique and Transitions.find_rival(way.need, way.on_conflict)
     if way.plain then
-      Moves.add_plain(way.plain, id, keys[i], spec)
+      Transitions.add_plain(way.plain, id, keys[i], spec)
       states[i] = 'ready'
     elseif rival then
       states[i], there[#there + 1] = rival.state, {i, rival.id}
     else
       local job = Store.add(id, spec, way.need, now, way.due)
-      Moves.come(job)
+      Transitions.come(job)
       states[i] = job.state
     end
   end

@@ -10,7 +10,7 @@ local function verb(given)
   Store.load(names)
   for _, id in ipairs(names) do
     local job = Store.job(id)
-    if job and job.state == 'running' and Moves.is_orphan(job) then found[#found + 1] = id end
+    if job and job.state == 'running' and Transitions.is_orphan(job) then found[#found + 1] = id end
   end
   return {found, #names == LOOKS and last}
 end

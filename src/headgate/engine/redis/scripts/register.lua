@@ -2,7 +2,7 @@
 -- input {id, tasks, queues or false, lease, host, pid, concurrency}   answers now. Cost: what it ran.
 local function verb(given)
   local id = table.remove(given, 1)
-  Moves.lose_worker(id)
+  Transitions.lose_worker(id)
   given[7] = now
   Write.field('workers', id, pack(given))
   Write.score('leases', id, now + given[3])

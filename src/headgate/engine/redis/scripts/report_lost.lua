@@ -4,7 +4,7 @@ local function verb(given)
   local attempts, failed = 0, {}
   for _, worker in ipairs(given) do
     if call('HEXISTS', base .. 'workers', worker) == 1 then
-      local lost, gone = Moves.lose_worker(worker)
+      local lost, gone = Transitions.lose_worker(worker)
       attempts = attempts + lost
       for _, row in ipairs(gone) do failed[#failed + 1] = row end
     end

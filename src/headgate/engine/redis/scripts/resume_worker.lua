@@ -8,9 +8,9 @@ local function verb(given)
     named[known[i]] = named[known[i]] or {}
     named[known[i]][known[i + 1]] = true
   end
-  for _, job in ipairs(Moves.running_of(worker)) do
+  for _, job in ipairs(Transitions.running_of(worker)) do
     if not (named[job.id] and named[job.id][job.attempt]) then
-      Moves.release(job)
+      Transitions.release(job)
       taken = taken + 1
     end
   end

@@ -60,7 +60,7 @@ function Store.salvage(id, text)
   elseif not Step.reading then
     Store.jobs[id] = job
     if name then Admission.give_back(job) end
-    Moves.finish(job, 'failed', name == 'running' and 'failed' or false, Store.UNREADABLE)
+    Transitions.finish(job, 'failed', name == 'running' and 'failed' or false, Store.UNREADABLE)
   end
   return job
 end

@@ -21,7 +21,7 @@ local call, pack, parse, format, sub, base, header, settings, now, now_text, arg
 local Text, Lines, Write = {heads = {}, heads_known = 0}, {}, {}
 local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}, needs = {}, needs_known = 0}
 local Ledger = {holdings = {}, holdings_known = 0}
-local Rates, Book, Admission, Lifecycle, Blame, Moves, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
+local Rates, Book, Admission, Lifecycle, Blame, Transitions, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.
 function Text.whole(number)

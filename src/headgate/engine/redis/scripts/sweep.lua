@@ -19,7 +19,7 @@ local function arrivals()
   Store.load(ids)
   for _, id in ipairs(ids) do
     local job = Store.job(id)
-    if job and job.state == 'scheduled' then Moves.come(job) end
+    if job and job.state == 'scheduled' then Transitions.come(job) end
   end
   return #ids
 end
@@ -32,7 +32,7 @@ local function lost()
       more = true
       break
     end
-    local attempts, gone = Moves.lose_worker(worker)
+    local attempts, gone = Transitions.lose_worker(worker)
     count, left = count + attempts, left - attempts
     for _, row in ipairs(gone) do failed[#failed + 1] = row end
   end
@@ -58,7 +58,7 @@ end
 local function overrides()
   for _, scope in ipairs(until_now('untils')) do
     if next(Book.changing) ~= nil then return end -- the others run out when this has been acted on
-    Moves.set_override(parse(call('HGET', base .. 'overrides', scope))[1], scope, false)
+    Transitions.set_override(parse(call('HGET', base .. 'overrides', scope))[1], scope, false)
   end
 end
 
@@ -106,7 +106,7 @@ local function verb()
   local gone, failed = lost()
   timers()
   reservations()
-  local changing = Moves.go_on()
+  local changing = Transitions.go_on()
   overrides()
   local expired = retention()
   forget_meters()

@@ -1,0 +1,271 @@
+"""App: tasks, queues, floating limits, and the way to the store.
+
+Nothing happens at import: the store is opened on first use, or by `async with app`. Every awaitable method has a
+`*_sync` twin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from itertools import islice
+from types import TracebackType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ParamSpec,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+)
+
+from headgate.app.client import Clock, Hub
+from headgate.app.declarations import Declarations
+from headgate.app.handle import JobHandle
+from headgate.app.importing import ImportRecord, import_jobs
+from headgate.app.operations import Operations
+from headgate.app.sync import twin
+from headgate.clock import SECOND, duration_us
+from headgate.engine.contract import Engine, ImportResult, Settings
+from headgate.engine.open import make_engine
+from headgate.errors import ConfigError
+from headgate.job import NewJob
+from headgate.limits import check_max
+
+if TYPE_CHECKING:
+    from headgate.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_URL = "sqlite:///headgate.db"
+PAYLOAD_LIMIT = 1024 * 1024
+BATCH = 1000
+LEAST_TIMEOUT = SECOND // 10
+
+Duration = float | timedelta
+
+
+class WorkerOptions(TypedDict, total=False):
+    """What `run_worker()` and `worker()` take; see `headgate.worker.Worker`."""
+
+    queues: Iterable[str] | Mapping[str, float] | None
+    concurrency: int
+    threads: int | None
+    lease: Duration
+    grace: Duration
+    name: str | None
+
+
+class App(Declarations, Operations):
+    """A set of tasks and limits, and the store that their jobs live in.
+
+    `retention` says how long ended jobs are kept: one duration for all, or `{"succeeded": …, "failed": …,
+    "cancelled": …}` (default one day, and 14 days for the other two). `timeout` is how long the store may take to
+    answer one call before it raises EngineUnavailable. `clock` replaces the store's, for tests.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        patience: int = 8,
+        reservation_ttl: Duration = 10,
+        retention: Duration | Mapping[str, Duration] | None = None,
+        payload_limit: int = PAYLOAD_LIMIT,
+        busy_timeout: Duration = 30,
+        timeout: Duration = 30,
+        clock: Clock | None = None,
+    ) -> None:
+        settings = Settings(
+            patience=check_max(patience, "patience="),
+            reservation_ttl=duration_us(reservation_ttl, "reservation_ttl="),
+            busy_timeout=duration_us(busy_timeout, "busy_timeout="),
+            timeout=_check_timeout(timeout),
+            **_retention(retention),
+        )
+        address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
+        super().__init__(Hub(address, settings, _check_payload_limit(payload_limit), clock))
+
+    @property
+    def url(self) -> str:
+        """Where the store is."""
+        return self._hub.url
+
+    @property
+    def settings(self) -> Settings:
+        """What the store is opened with."""
+        return self._hub.settings
+
+    # ── enqueueing ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def enqueue(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:
+        """Enqueue a job made by `task.job(…)`; with `connection`, inside the caller's transaction where a store can."""
+        _check_job(job, "what enqueue() was given")
+        enqueued = (await self._hub.enqueue((job,), connection))[0]
+        return JobHandle(self._hub, enqueued.id, created=enqueued.created)
+
+    async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[JobHandle[Any]]:
+        """Enqueue many jobs, one round trip per 1,000.
+
+        Each batch of 1,000 is stored whole or not at all; so up to 1,000 jobs are all or none. If a later batch is
+        refused, the earlier ones stay, and the error says how many.
+        """
+        source, handles = iter(jobs), list[JobHandle[Any]]()
+        try:
+            while batch := list(islice(source, BATCH)):
+                for place, job in enumerate(batch, len(handles)):
+                    _check_job(job, f"item {place} of enqueue_many()")
+                stored = await self._hub.enqueue(batch)
+                handles += [JobHandle(self._hub, one.id, created=one.created) for one in stored]
+        except Exception as error:
+            if handles:
+                error.add_note(f"{len(handles)} jobs of earlier batches are stored")
+            raise
+        return handles
+
+    async def import_jobs(self, records: Iterable[Mapping[str, Any] | ImportRecord]) -> list[ImportResult]:
+        """Take over jobs with their history from another system; see `headgate.app.importing` for a record's fields.
+
+        One result per record, in their order; a bad record is refused alone, and `refused` says why.
+        """
+        return await import_jobs(self._hub, self._tasks, list(records))
+
+    # ── working ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run_worker(self, *, signals: bool = False, **options: Unpack[WorkerOptions]) -> None:
+        """Work until cancelled or, with `signals`, until SIGTERM or SIGINT."""
+        await (await self._worker(options)).run(signals=signals)
+
+    @asynccontextmanager
+    async def worker(self, **options: Unpack[WorkerOptions]) -> AsyncGenerator[Worker]:
+        """A worker beside whatever else this event loop does: `async with app.worker(concurrency=100): …`."""
+        async with await self._worker(options) as worker:
+            yield worker
+
+    async def _worker(self, options: WorkerOptions) -> Worker:
+        from headgate.worker import Worker
+
+        return Worker(
+            await self._hub.engine(), self._tasks, floating=tuple(self._floating.values()), **options
+        )
+
+    async def run_until_idle(
+        self, *, queues: Iterable[str] | Mapping[str, float] | None = None, concurrency: int = 100
+    ) -> int:
+        """Run every job that can run without time passing; returns how many attempts that were."""
+        from headgate.worker import run_until_idle
+
+        rules = tuple(self._floating.values())
+        engine = await self._hub.engine()
+        return await run_until_idle(
+            engine, self._tasks, floating=rules, queues=queues, concurrency=concurrency
+        )
+
+    # ── opening and closing ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def open(self) -> None:
+        """Open the store and declare the limits now rather than on first use."""
+        await self._hub.engine()
+
+    async def close(self) -> None:
+        """Let go of the store and of the thread behind the sync twins. The next use opens it again."""
+        await self._hub.close()
+        self.portal.close()
+
+    def redirect(self, url: str, clock: Clock | None = None) -> Callable[[], None]:
+        """Use another store from the next opening on; returns the function that undoes it. For tests."""
+        return self._hub.redirect(url, clock)
+
+    def make_engine(self) -> Engine:
+        """An engine on the app's store that is not open yet; the caller closes it. For what must not create a store."""
+        return make_engine(self._hub.url, self._hub.settings, self._hub.clock)
+
+    async def migrate(self) -> tuple[int, int]:
+        """Bring the store to this version of Headgate; returns its versions before and after."""
+        engine = self.make_engine()
+        try:
+            return await engine.migrate()
+        finally:
+            await engine.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        self.open_sync()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close_sync()
+
+    enqueue_sync = twin(enqueue)
+    enqueue_many_sync = twin(enqueue_many)
+    import_jobs_sync = twin(import_jobs)
+    run_until_idle_sync = twin(run_until_idle)
+    open_sync = twin(open)
+    migrate_sync = twin(migrate)
+
+    def run_worker_sync(self, *, signals: bool = False, **options: Unpack[WorkerOptions]) -> None:
+        """`run_worker()` for code that cannot await; in this thread, where signals arrive, if it has no loop."""
+        work = self.run_worker(signals=signals, **options)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(work)
+        else:
+            self.portal.run(work)
+
+    def close_sync(self) -> None:
+        """`close()` for code that cannot await. Not a derived twin, since it ends the thread that serves those."""
+        self.portal.run(self._hub.close())
+        self.portal.close()
+
+    def __repr__(self) -> str:
+        return f"<App {self._hub.shown_url} with {len(self._tasks)} tasks>"
+
+
+def _check_job(job: Any, what: str) -> None:
+    if not isinstance(job, NewJob):
+        raise ConfigError(f"{what} is {job!r}, not a job; make one with task.job(…)")
+
+
+def _retention(given: Duration | Mapping[str, Duration] | None) -> dict[str, int]:
+    if given is None:
+        return {}
+    states = ("succeeded", "failed", "cancelled")
+    kept = given if isinstance(given, Mapping) else dict.fromkeys(states, given)
+    for state in kept:
+        if state not in states:
+            raise ConfigError(f"retention={given!r}: {state!r} is not one of {', '.join(states)}")
+    return {
+        f"keep_{state}": duration_us(value, f"retention of {state} jobs") for state, value in kept.items()
+    }
+
+
+def _check_timeout(value: Duration) -> int:
+    timeout = duration_us(value, "timeout=")
+    if timeout < LEAST_TIMEOUT:
+        raise ConfigError(
+            f"timeout={value!r}: a store needs time to answer, at least {LEAST_TIMEOUT / SECOND:g} seconds"
+        )
+    return timeout
+
+
+def _check_payload_limit(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 2:
+        raise ConfigError(f"payload_limit={value!r}: a number of bytes is needed")
+    return value

@@ -1,0 +1,159 @@
+"""What an app shares with its tasks and handles: the engine, opened on first use, and what hangs on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from headgate.app.results import Results
+from headgate.app.sync import Portal
+from headgate.codec import decode
+from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
+from headgate.engine.open import check_url, make_engine, shown_url
+from headgate.errors import ConfigError
+from headgate.forks import renew_after_fork
+from headgate.job import NewJob
+from headgate.limits.registered import DeclaredLimits
+
+Clock = Callable[[], int]
+
+_inherited: list[Opened] = []
+"""Engines of a parent process. A forked child must not close what it shares with its parent, so it keeps them."""
+
+
+class Opened:
+    """An engine that is open in this process."""
+
+    __slots__ = ("engine", "pid", "results")
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.pid = os.getpid()
+        self.results = Results(engine)
+
+
+class Hub:
+    """One app's way to its store, from any loop and thread."""
+
+    def __init__(self, url: str, settings: Settings, payload_limit: int, clock: Clock | None = None) -> None:
+        self.url = check_url(url)
+        self.settings = settings
+        self.payload_limit = payload_limit
+        self.clock = clock
+        self.portal = Portal()
+        self.limits = DeclaredLimits()
+        self.decoders: dict[str, Callable[[str], Any]] = {}
+        self._opened: Opened | None = None
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Nobody is opening the store."""
+        self._lock = threading.Lock()
+        self._opening: Future[None] | None = None
+
+    @property
+    def shown_url(self) -> str:
+        """The URL without what may be a password."""
+        return shown_url(self.url)
+
+    async def opened(self) -> Opened:
+        """The open engine. The first caller opens it; those that come meanwhile share what comes of it, also an error.
+        A forked child opens its own."""
+        while True:
+            opened = self._opened
+            if opened is not None and opened.pid == os.getpid():
+                return opened
+            with self._lock:
+                opening, mine = self._opening, Future[None]()
+                if opening is None:
+                    self._opening = mine
+            if opening is None:
+                return await self._open(mine)
+            await asyncio.shield(asyncio.wrap_future(opening))  # a caller that gives up does so alone
+
+    async def _open(self, opening: Future[None]) -> Opened:
+        failure: Exception | None = None
+        try:
+            if self._opened is not None:
+                _inherited.append(self._opened)
+                self.limits.all_unsent()
+            self._opened = opened = Opened(await self._opened_engine())
+            return opened
+        except Exception as error:
+            failure = error
+            raise
+        finally:
+            with self._lock:
+                self._opening = None
+            if failure is None:  # open, or given up by its caller: then the next one tries
+                opening.set_result(None)
+            else:
+                opening.set_exception(failure)
+
+    async def _opened_engine(self) -> Engine:
+        """An open engine that has heard of the limits; nothing of it is left open if that fails."""
+        engine = make_engine(self.url, self.settings, self.clock)
+        try:
+            await engine.open()
+            with self.limits.carried() as limits:
+                await engine.declare(limits)
+        except BaseException:
+            with suppress(Exception):
+                await engine.close()
+            raise
+        return engine
+
+    async def engine(self) -> Engine:
+        """The open engine, which has heard of every limit declared so far."""
+        engine = (await self.opened()).engine
+        if self.limits.unsent():
+            with self.limits.carried() as limits:
+                await engine.declare(limits)
+        return engine
+
+    async def enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Enqueued]:
+        """Store all of the jobs or none, in one step that also carries the limits they are the first to name."""
+        engine = (await self.opened()).engine
+        if connection is not None:
+            return await self._enqueue_within(engine, jobs, connection)
+        with self.limits.carried() as limits:
+            return await engine.enqueue(jobs, limits=limits)
+
+    async def _enqueue_within(
+        self, engine: Engine, jobs: Sequence[NewJob], connection: Any
+    ) -> list[Enqueued]:
+        """Inside the caller's transaction. Limits are declared beside it: nobody should wait for its end."""
+        if not isinstance(engine, EnqueuesWithin):
+            raise ConfigError(
+                f"{self.shown_url} cannot enqueue inside a caller's transaction; leave connection= out"
+            )
+        await self.engine()
+        return await engine.enqueue_within(connection, jobs)
+
+    def decode_result(self, task: str, text: str) -> Any:
+        """A result as its task declares it; as plain JSON values if the task is not known here."""
+        return self.decoders.get(task, decode)(text)
+
+    def redirect(self, url: str, clock: Clock | None) -> Callable[[], None]:
+        """Use another store from the next opening on; returns the function that undoes it."""
+        before = self.url, self.clock
+        self.url, self.clock = check_url(url), clock
+
+        def restore() -> None:
+            self.url, self.clock = before
+
+        return restore
+
+    async def close(self) -> None:
+        """Let go of the store; the next use opens it again and declares everything anew."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None and opened.pid == os.getpid():
+            await opened.engine.close()
+        self.limits.all_unsent()

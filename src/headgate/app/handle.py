@@ -1,0 +1,179 @@
+"""A handle on one job: look at it, wait for it, steer it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from headgate.app.client import Hub
+from headgate.app.explain import Explanation, explanation
+from headgate.app.info import JobInfo, job_info
+from headgate.app.sync import Portal, twin
+from headgate.clock import SECOND, duration_us
+from headgate.codec import decode
+from headgate.engine.contract import Verdict
+from headgate.engine.deadline import within
+from headgate.errors import EngineUnavailable, HeadgateError, JobCancelled, JobFailed, JobNotFound, WrongState
+from headgate.job import Job, JobState
+
+R = TypeVar("R", covariant=True)
+
+LAST_LOOK = 1.0
+"""Seconds to say how a job stands whose waiter's time is over."""
+ALLOWED = {
+    "cancel": "scheduled, ready, waiting or running",
+    "restart": "failed or cancelled",
+    "expedite": "scheduled",
+    "delete": "succeeded, failed or cancelled",
+}
+
+
+def not_found(id: str) -> JobNotFound:
+    """The error for an id that nobody knows."""
+    return JobNotFound(f"there is no job {id!r}; it may have been deleted, or never existed")
+
+
+def refusal(verb: str, verdict: Verdict) -> HeadgateError:
+    """The error that says why a verb did nothing."""
+    if verdict.state is None:
+        return not_found(verdict.id)
+    if verb == "restart" and verdict.state in (JobState.FAILED, JobState.CANCELLED):
+        return WrongState(
+            f"cannot restart job {verdict.id!r}: another unfinished job has its unique key",
+            verdict.state.value,
+        )
+    return WrongState(
+        f"cannot {verb} job {verdict.id!r}: it is {verdict.state.value}, not {ALLOWED[verb]}",
+        verdict.state.value,
+    )
+
+
+class JobHandle(Generic[R]):
+    """One job of a store. `created` is False where enqueue returned an unfinished job with the same unique key."""
+
+    __slots__ = ("_hub", "created", "id")
+
+    def __init__(self, hub: Hub, id: str, *, created: bool = False) -> None:
+        self._hub = hub
+        self.id = id
+        self.created = created
+
+    @property
+    def portal(self) -> Portal:
+        """Where the sync twins run."""
+        return self._hub.portal
+
+    async def status(self) -> JobState:
+        """Where the job stands."""
+        state = (await (await self._hub.engine()).states([self.id]))[0]
+        if state is None:
+            raise not_found(self.id)
+        return state
+
+    async def info(self) -> JobInfo:
+        """Everything about the job, with its attempts."""
+        return job_info(await self._job())
+
+    async def progress(self) -> Any:
+        """What the job last reported about its progress; None if nothing."""
+        text = (await self._job()).progress
+        return None if text is None else decode(text)
+
+    async def _job(self) -> Job:
+        job = (await (await self._hub.engine()).get([self.id]))[0]
+        if job is None:
+            raise not_found(self.id)
+        return job
+
+    async def result(self, timeout: float | timedelta | None = None) -> R:
+        """Wait until the job has ended, for at most `timeout` seconds, and return what its task returned.
+
+        Raises JobFailed or JobCancelled if it ended so, TimeoutError if it has not ended, JobNotFound if it is gone.
+        A store that cannot be reached meanwhile is waited for, too.
+        """
+        job = await self._ended(None if timeout is None else duration_us(timeout, "timeout="))
+        if job.state is JobState.FAILED:
+            raise JobFailed(f"job {job.id!r} ({job.task}) failed: {job.error or 'without a message'}")
+        if job.state is JobState.CANCELLED:
+            raise JobCancelled(
+                f"job {job.id!r} ({job.task}) was cancelled{f': {job.error}' if job.error else ''}"
+            )
+        return self._hub.decode_result(job.task, job.result or "null")
+
+    async def _ended(self, timeout: int | None) -> Job:
+        job = None
+        if timeout == 0:
+            job = await self._job()
+        else:
+            opened = await self._hub.opened()
+            try:
+                async with asyncio.timeout(None if timeout is None else timeout / SECOND):
+                    job = await opened.results.ended(self.id)
+            except TimeoutError:
+                job = await self._last_look(timeout or 0)
+        if job is None:
+            raise not_found(self.id)
+        if not job.state.ended:
+            raise TimeoutError(
+                f"job {self.id!r} is still {job.state.value} after {(timeout or 0) / SECOND:g} s"
+            )
+        return job
+
+    async def _last_look(self, timeout: int) -> Job:
+        """The job as it stands when the time is over."""
+        try:
+            with within(LAST_LOOK):
+                return await self._job()
+        except EngineUnavailable as error:
+            raise TimeoutError(
+                f"job {self.id!r} has not ended after {timeout / SECOND:g} s, as far as is known: {error}"
+            ) from error
+
+    async def cancel(self) -> JobState:
+        """End it: at once if it has not started, else by asking its worker. Returns the state it has now."""
+        return await self._steer("cancel")
+
+    async def restart(self) -> JobState:
+        """Run a failed or cancelled job again, with fresh retries; attempt numbers go on."""
+        return await self._steer("restart")
+
+    async def expedite(self) -> JobState:
+        """Make a scheduled job due now."""
+        return await self._steer("expedite")
+
+    async def delete(self) -> JobState:
+        """Remove an ended job. Returns the state it had."""
+        return await self._steer("delete")
+
+    async def _steer(self, verb: str) -> JobState:
+        verdict = (await getattr(await self._hub.engine(), verb)([self.id]))[0]
+        if not verdict.done:
+            raise refusal(verb, verdict)
+        return verdict.state
+
+    async def explain(self) -> Explanation:
+        """Why the job is where it is; `str()` of it is a sentence."""
+        facts = await (await self._hub.engine()).explain(self.id)
+        if facts is None:
+            raise not_found(self.id)
+        return explanation(facts)
+
+    status_sync = twin(status)
+    info_sync = twin(info)
+    progress_sync = twin(progress)
+    result_sync = twin(result)
+    cancel_sync = twin(cancel)
+    restart_sync = twin(restart)
+    expedite_sync = twin(expedite)
+    delete_sync = twin(delete)
+    explain_sync = twin(explain)
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.id}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobHandle) and self.id == other.id and self._hub is other._hub  # pyright: ignore[reportUnknownMemberType]
+
+    def __hash__(self) -> int:
+        return hash(self.id)

@@ -1,0 +1,259 @@
+"""Bringing in jobs with their history from another system.
+
+A record is checked here, alone, and told apart from its neighbours: what is wrong with one is said about that one, and
+the others go on. Arguments pass through the task's own checks, and its limits apply, as at any enqueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Literal, cast
+
+import msgspec
+
+from headgate.app.client import Hub
+from headgate.app.task import AnyTask
+from headgate.clock import instant_us
+from headgate.engine.contract import Engine, ImportedJob, ImportResult
+from headgate.errors import ConfigError, HeadgateError
+from headgate.job import PastAttempt
+from headgate.keys import Key
+from headgate.limits import AnyLimit, ConcurrencyLimit, FloatingLimit, RateLimit
+from headgate.limits.bound import plain_key
+from headgate.limits.declared import Algorithm
+from headgate.retry import Retry, RetryPolicy
+
+BATCH = 500
+
+
+class ImportAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An attempt that has ended elsewhere. Times are datetimes with a zone, or ISO 8601 text."""
+
+    outcome: Literal["succeeded", "failed", "cancelled"]
+    started_at: datetime
+    ended_at: datetime
+    error: str | None = None
+    worker: str = ""
+    number: int | None = None
+
+
+class ImportRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A retry policy; what is left out is as in `Retry`. Delays are seconds."""
+
+    attempts: int = 3
+    delay: float = 1
+    backoff: float = 2
+    max_delay: float = 3600
+    jitter: float = 0.1
+    losses: int = 5
+
+    def policy(self) -> RetryPolicy:
+        """The same, checked."""
+        return Retry(
+            self.attempts, self.delay, self.backoff, self.max_delay, self.jitter, losses=self.losses
+        ).policy
+
+
+class ImportLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A limit of one job, on top of its task's, as `task.options(limits=[…])` takes it. The names are those of
+    `headgate limits --json`; `key` is a plain value, `per` is seconds."""
+
+    name: str
+    kind: Literal["concurrency", "rate", "floating"] = "concurrency"
+    max: int | None = None
+    key: str | int | float | bool | None = None
+    per: float | None = None
+    burst: int | None = None
+    algorithm: Algorithm | None = None
+    cost: int = 1
+    shared: bool = False
+
+    def limit(self) -> AnyLimit:
+        """The same as it is declared in code, checked."""
+        key = plain_key(self.key)
+        match self.kind:
+            case "concurrency":
+                self._only("max")
+                return ConcurrencyLimit(self._max(), scope=self.name, key=key, shared=self.shared)
+            case "floating":
+                self._only()
+                return FloatingLimit(self.name, key=key, shared=self.shared)
+            case "rate":
+                return self._rate(key)
+
+    def _rate(self, key: Any) -> RateLimit:
+        if self.per is None:
+            raise ConfigError(f"limit {self.name!r}: a rate needs per, its period in seconds")
+        return RateLimit(
+            self._max(),
+            per=self.per,
+            burst=self.burst,
+            algorithm=self.algorithm or "token_bucket",
+            cost=self.cost,
+            scope=self.name,
+            key=key,
+            shared=self.shared,
+        )
+
+    def _max(self) -> int:
+        if self.max is None:
+            raise ConfigError(f"limit {self.name!r}: a {self.kind} limit needs max, its number")
+        return self.max
+
+    def _only(self, *allowed: str) -> None:
+        """Refuse what has no meaning for this kind."""
+        for name, without in (
+            ("max", None),
+            ("per", None),
+            ("burst", None),
+            ("algorithm", None),
+            ("cost", 1),
+        ):
+            if name not in allowed and getattr(self, name) != without:
+                raise ConfigError(f"limit {self.name!r}: {name} has no meaning for a {self.kind} limit")
+
+
+class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One job to import. What is left out comes from its task. `limits` are limits of its own, on top of the task's:
+    `ImportLimit` records or mappings, or limits as code declares them."""
+
+    id: str
+    task: str
+    args: dict[str, Any] = {}
+    attempts: tuple[ImportAttempt, ...] = ()
+    enqueued_at: datetime | None = None
+    at: datetime | None = None
+    queue: str | None = None
+    tenant: str | None = None
+    priority: int | None = None
+    timeout: float | None = None
+    retention: float | None = None
+    unique: str | None = None
+    metadata: dict[str, Any] | None = None
+    retry: ImportRetry | None = None
+    limits: tuple[Any, ...] = ()
+
+
+async def import_jobs(
+    hub: Hub, tasks: Mapping[str, AnyTask], records: Sequence[Mapping[str, Any] | ImportRecord]
+) -> list[ImportResult]:
+    """Import in batches; one result per record, in their order."""
+    engine = await hub.engine()
+    results: list[ImportResult] = []
+    for start in range(0, len(records), BATCH):
+        checked = await _declared(hub, engine, tasks, records[start : start + BATCH])
+        good = [one for one in checked if isinstance(one, ImportedJob)]
+        stored = iter(await engine.import_jobs(good) if good else ())
+        results += [next(stored) if isinstance(one, ImportedJob) else one for one in checked]
+    return results
+
+
+async def _declared(
+    hub: Hub,
+    engine: Engine,
+    tasks: Mapping[str, AnyTask],
+    records: Sequence[Mapping[str, Any] | ImportRecord],
+) -> list[ImportedJob | ImportResult]:
+    """The records, checked, and their own limits known to the store. What was refused beside a limit that the store
+    refuses is checked again without that: the two may have had one name and different kinds."""
+    checked = [_checked(tasks, record) for record in records]
+    for _ in range(2):
+        refused = await _declare(hub, engine)
+        if not refused:
+            break
+        checked = [
+            _checked(tasks, record) if isinstance(one, ImportResult) else _unless_refused(one, refused)
+            for one, record in zip(checked, records, strict=True)
+        ]
+    return checked
+
+
+async def _declare(hub: Hub, engine: Engine) -> dict[str, str]:
+    """Tell the store of the limits that came with records; returns those that it refuses, and why. One that is refused
+    must not fail the records beside it, so that each is then told alone."""
+    if not hub.limits.unsent():
+        return {}
+    with suppress(ConfigError), hub.limits.carried() as limits:
+        await engine.declare(limits)
+        return {}
+    refused: dict[str, str] = {}
+    for limit in limits:
+        try:
+            await engine.declare([limit])
+        except ConfigError as error:
+            refused[limit.name] = str(error)
+    return refused
+
+
+def _unless_refused(one: ImportedJob, refused: Mapping[str, str]) -> ImportedJob | ImportResult:
+    names = (Key.of(use.key).name for use in one.job.uses)
+    why = next((refused[name] for name in names if name in refused), None)
+    return one if why is None else ImportResult(one.job.id, None, why)
+
+
+def _checked(
+    tasks: Mapping[str, AnyTask], given: Mapping[str, Any] | ImportRecord
+) -> ImportedJob | ImportResult:
+    try:
+        record = given if isinstance(given, ImportRecord) else msgspec.convert(given, ImportRecord)
+        return _imported(tasks, record)
+    except (msgspec.ValidationError, HeadgateError) as error:
+        return ImportResult(_id_of(given), None, str(error))
+
+
+def _id_of(given: Any) -> str:
+    id: Any = (
+        cast("Mapping[str, Any]", given).get("id") if isinstance(given, Mapping) else getattr(given, "id", "")
+    )
+    return id if isinstance(id, str) else ""
+
+
+def _imported(tasks: Mapping[str, AnyTask], record: ImportRecord) -> ImportedJob:
+    task = tasks.get(record.task)
+    if task is None:
+        raise ConfigError(
+            f"this app has no task {record.task!r}; it has: {', '.join(sorted(tasks)) or 'none'}"
+        )
+    job = task.options(
+        id=record.id,
+        at=record.at,
+        queue=record.queue,
+        tenant=record.tenant,
+        priority=record.priority,
+        timeout=record.timeout,
+        retention=record.retention,
+        unique=record.unique,
+        metadata=record.metadata,
+        limits=[_limit(given) for given in record.limits],
+    ).job(**record.args)
+    if record.retry is not None:
+        job = msgspec.structs.replace(job, retry=record.retry.policy())
+    since = None if record.enqueued_at is None else instant_us(record.enqueued_at, "enqueued_at")
+    return ImportedJob(job, _history(record.attempts), since)
+
+
+def _limit(given: Any) -> AnyLimit:
+    if isinstance(given, ConcurrencyLimit | RateLimit | FloatingLimit):
+        return given
+    return (given if isinstance(given, ImportLimit) else msgspec.convert(given, ImportLimit)).limit()
+
+
+def _history(attempts: Sequence[ImportAttempt]) -> tuple[PastAttempt, ...]:
+    """Numbered from 1, each ended, all but the last failed."""
+    past = tuple(_past(attempt, number) for number, attempt in enumerate(attempts, 1))
+    for attempt in past[:-1]:
+        if attempt.outcome != "failed":
+            raise ConfigError(f"attempt {attempt.number} is {attempt.outcome}, but another one follows it")
+    return past
+
+
+def _past(attempt: ImportAttempt, number: int) -> PastAttempt:
+    if attempt.number not in (None, number):
+        raise ConfigError(f"attempt {attempt.number} stands in place {number}; they are numbered 1, 2, 3 …")
+    started = instant_us(attempt.started_at, f"started_at of attempt {number}")
+    ended = instant_us(attempt.ended_at, f"ended_at of attempt {number}")
+    if ended < started:
+        raise ConfigError(f"attempt {number} ends before it starts")
+    return PastAttempt(number, attempt.outcome, started, ended, attempt.worker, attempt.error)

@@ -1,0 +1,346 @@
+"""Seeing and steering: what an operator asks of an app, on one job, on many, on limits and queues."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+
+import msgspec
+
+from headgate.app.client import Hub
+from headgate.app.explain import Explanation
+from headgate.app.filters import JobFilter, engine_filter, says_nothing
+from headgate.app.handle import ALLOWED, JobHandle, not_found, refusal
+from headgate.app.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
+from headgate.app.sync import Portal, twin
+from headgate.app.task import AnyTask
+from headgate.clock import duration_us, from_us, instant_us
+from headgate.engine.contract import Engine, Filter, LimitPlace, Override, QueueStatus, Verdict
+from headgate.engine.rules.status import place as status_place
+from headgate.errors import ConfigError
+from headgate.job import ENDED, PENDING, JobState
+from headgate.keys import check_text, parse
+from headgate.limits.declared import MOST, check_max
+
+if TYPE_CHECKING:
+    from headgate.app.audit import AuditReport
+
+BATCH = 500
+PAGE = 1000
+
+Verb = Literal["cancel", "restart", "expedite", "delete"]
+Which = str | JobHandle[Any] | Iterable[str | JobHandle[Any]]
+
+FITTING: dict[Verb, frozenset[JobState]] = {
+    "cancel": PENDING | {JobState.RUNNING},
+    "restart": frozenset({JobState.FAILED, JobState.CANCELLED}),
+    "expedite": frozenset({JobState.SCHEDULED}),
+    "delete": ENDED,
+}
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """What a verb did to many jobs: how many it changed, and which refused it in which state.
+
+    `asked` are those among `done` that run and were only asked to stop; none but `cancel` has any.
+    """
+
+    done: int
+    refused: tuple[Verdict, ...] = ()
+    asked: int = 0
+
+
+class Operations:
+    """The part of an app that looks at a store and steers it. Names like those of `headgate` on the command line."""
+
+    _hub: Hub
+    _tasks: dict[str, AnyTask]
+
+    @property
+    def portal(self) -> Portal:
+        """Where the sync twins run."""
+        return self._hub.portal
+
+    def handle(self, id: str) -> JobHandle[Any]:
+        """A handle on a job, without looking whether it exists."""
+        return JobHandle(self._hub, check_text(id, "job id"))
+
+    async def job(self, id: str) -> JobHandle[Any]:
+        """A handle on a job that exists; raises JobNotFound."""
+        if (await (await self._hub.engine()).states([check_text(id, "job id")]))[0] is None:
+            raise not_found(id)
+        return self.handle(id)
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def jobs(
+        self, *, size: int = 100, after: str | None = None, **filter: Unpack[JobFilter]
+    ) -> list[JobInfo]:
+        """Jobs that match, newest first, at most `size`; `after` the id of the last one of the previous page.
+
+        Filters are state, queue, task, tenant, limit, unique and ids; see `headgate.app.filters.JobFilter`.
+        """
+        wanted, most = engine_filter(filter), check_size(size)
+        if after is not None:
+            check_text(after, "after=")
+        engine = await self._hub.engine()
+        return [job_info(job) for job in await engine.find(wanted, limit=most, after=after)]
+
+    async def count(self, **filter: Unpack[JobFilter]) -> int:
+        """How many jobs match."""
+        wanted = engine_filter(filter)
+        return await (await self._hub.engine()).count(wanted)
+
+    async def limits(
+        self,
+        name: str | None = None,
+        *,
+        size: int | None = None,
+        after: LimitInfo | LimitPlace | None = None,
+    ) -> list[LimitInfo]:
+        """Each limit, followed by its keys that are held, waited for, overridden or computed; at most `size` of these.
+
+        `after` is the last one of the previous page, or its `(name, key, tenant)`.
+        """
+        if name is not None:
+            check_text(name, "limit name")
+        most = None if size is None else check_size(size)
+        place = _place(after)
+        engine = await self._hub.engine()
+        found: list[LimitInfo] = []
+        while most is None or len(found) < most:
+            wanted = PAGE if most is None else min(PAGE, most - len(found))
+            page = await engine.limits(name, after=place, limit=wanted)
+            found += [limit_info(status) for status in page]
+            if len(page) < wanted:
+                break
+            place = status_place(page[-1])
+        return found
+
+    async def queues(self) -> list[QueueStatus]:
+        """Every queue that has unfinished jobs or is paused."""
+        return await (await self._hub.engine()).queues()
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The registered workers."""
+        return [worker_info(status) for status in await (await self._hub.engine()).workers()]
+
+    async def explain(self, id: str) -> Explanation:
+        """Why a job is where it is; `str()` of it is a sentence."""
+        return await self.handle(id).explain()
+
+    async def audit(
+        self, *, repair: bool = False, progress: Callable[[int], None] | None = None
+    ) -> AuditReport:
+        """Check that everything the store keeps about admission fits together.
+
+        With `repair` every key is looked at again first, in slices, and what cannot be is mended; `progress` is called
+        with the number of slices so far.
+        """
+        from headgate.app.audit import AuditReport, find_problems
+        from headgate.app.audit import repair as mend
+
+        engine = await self._hub.engine()
+        repaired = await mend(engine, progress) if repair else ()
+        return AuditReport(await find_problems(engine), repaired)
+
+    # ── limits and queues ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def set_limit(
+        self,
+        key: str,
+        max: int | None,
+        *,
+        by: str = "",
+        why: str = "",
+        until: datetime | timedelta | float | None = None,
+        tenant: str | None = None,
+    ) -> None:
+        """Override a limit (`customer`) or one key of it (`customer=42`), at once and until it is cleared or runs out.
+
+        0 closes it, None lifts it. `until` is a point in time, or a duration from now. Without `tenant` it speaks for
+        every tenant. What no job could ever meet is refused.
+        """
+        name, value = parse(key)
+        number = None if max is None else check_max(max, f"the limit of {key!r}")
+        who = None if tenant is None else check_text(tenant, "tenant")
+        _check_cap(name, value, who)
+        if who is not None and self._is_shared(name):
+            raise ConfigError(
+                f"limit {name!r} is declared shared=True, so all tenants have the same keys; leave tenant={who!r} out"
+            )
+        engine = await self._hub.engine()
+        now = await engine.clock()
+        await engine.override(Override(name, number, value, who, by, now, why, _until(until, now)))
+
+    def _is_shared(self, name: str) -> bool:
+        """Whether the tasks of this app use a limit, and all of them without tenants."""
+        uses = [
+            bound.limit.shared for task in self._tasks.values() for bound in task.limits if bound.name == name
+        ]
+        return bool(uses) and all(uses)
+
+    async def clear_limit(self, key: str, *, tenant: str | None = None) -> bool:
+        """Take an override back; False if there was none."""
+        name, value = parse(key)
+        return await (await self._hub.engine()).clear_override(name, value, tenant)
+
+    async def pause(self, queue: str) -> bool:
+        """Start nothing more from a queue; what runs goes on. False if it was paused already."""
+        return await (await self._hub.engine()).pause(check_text(queue, "queue"))
+
+    async def resume(self, queue: str) -> bool:
+        """Start jobs from a queue again; False if it was not paused."""
+        return await (await self._hub.engine()).resume(check_text(queue, "queue"))
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def cancel(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
+        """End jobs: an id, several, or all that match a filter as in `jobs()`. A single id that refuses raises."""
+        return await self._steer("cancel", which, filter)
+
+    async def restart(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
+        """Run failed or cancelled jobs again: an id, several, or a filter."""
+        return await self._steer("restart", which, filter)
+
+    async def expedite(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
+        """Make scheduled jobs due now: an id, several, or a filter."""
+        return await self._steer("expedite", which, filter)
+
+    async def delete(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
+        """Remove ended jobs: an id, several, or a filter."""
+        return await self._steer("delete", which, filter)
+
+    async def _steer(self, verb: Verb, which: Which | None, filter: JobFilter) -> Changed:
+        wanted = engine_filter(filter)
+        if (which is None) == says_nothing(filter):
+            raise ConfigError(
+                f"{verb}() takes either ids or a filter such as queue='email', and one of them it needs"
+            )
+        if which is None:
+            wanted = msgspec.structs.replace(wanted, states=fitting_states(verb, wanted.states))
+            engine = await self._hub.engine()
+            return await _each(engine, verb, _pages(engine, verb, wanted))
+        ids = _ids(which)
+        engine = await self._hub.engine()
+        if isinstance(which, str | JobHandle):
+            verdict = (await getattr(engine, verb)(ids))[0]
+            if not verdict.done:
+                raise refusal(verb, verdict)
+            return Changed(1, asked=_asked([verdict]))
+        return await _each(engine, verb, _batches(ids))
+
+    job_sync = twin(job)
+    jobs_sync = twin(jobs)
+    count_sync = twin(count)
+    limits_sync = twin(limits)
+    queues_sync = twin(queues)
+    workers_sync = twin(workers)
+    explain_sync = twin(explain)
+    audit_sync = twin(audit)
+    set_limit_sync = twin(set_limit)
+    clear_limit_sync = twin(clear_limit)
+    pause_sync = twin(pause)
+    resume_sync = twin(resume)
+    cancel_sync = twin(cancel)
+    restart_sync = twin(restart)
+    expedite_sync = twin(expedite)
+    delete_sync = twin(delete)
+
+
+def fitting_states(verb: Verb, states: Iterable[JobState] | None) -> tuple[JobState, ...]:
+    """Those of a filter's states in which a job can be steered so. Naming only others is a mistake."""
+    asked = FITTING[verb] if states is None else frozenset(states)
+    if asked and not asked & FITTING[verb]:
+        names = ", ".join(sorted(asked))
+        raise ConfigError(f"cannot {verb} jobs that are {names}; they must be {ALLOWED[verb]}")
+    return tuple(sorted(asked & FITTING[verb]))
+
+
+async def _pages(engine: Engine, verb: Verb, wanted: Filter) -> AsyncIterator[list[str]]:
+    """The ids that match, page by page. Deleted jobs leave the first page; the others are passed over."""
+    after: str | None = None
+    while page := await engine.find(wanted, limit=BATCH, after=after):
+        yield [job.id for job in page]
+        after = None if verb == "delete" else page[-1].id
+
+
+async def _each(engine: Engine, verb: Verb, batches: AsyncIterator[list[str]]) -> Changed:
+    done, refused, asked = 0, list[Verdict](), 0
+    async for ids in batches:
+        verdicts: list[Verdict] = await getattr(engine, verb)(ids)
+        done += sum(verdict.done for verdict in verdicts)
+        refused += [verdict for verdict in verdicts if not verdict.done]
+        asked += _asked(verdicts)
+    return Changed(done, tuple(refused), asked)
+
+
+def _asked(verdicts: Iterable[Verdict]) -> int:
+    """How many run on: of all verbs only `cancel` leaves a job running."""
+    return sum(verdict.done and verdict.state is JobState.RUNNING for verdict in verdicts)
+
+
+async def _batches(ids: list[str]) -> AsyncIterator[list[str]]:
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]
+
+
+def _ids(which: Which) -> list[str]:
+    if isinstance(which, str | JobHandle):
+        return [_id(which)]
+    if not isinstance(which, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"{which!r} is neither a job's id or handle nor a list of them")
+    return [_id(one) for one in which]
+
+
+def _id(which: str | JobHandle[Any]) -> str:
+    return which.id if isinstance(which, JobHandle) else check_text(which, "job id")
+
+
+def _place(after: Any) -> LimitPlace | None:
+    """Where a page of limits begins."""
+    if after is None:
+        return None
+    if isinstance(after, LimitInfo):
+        return after.name, after.key, after.tenant or ""
+    parts = cast("tuple[Any, ...]", after) if isinstance(after, tuple) else ()
+    if len(parts) != 3 or not all(isinstance(one, str) for one in parts):
+        raise ConfigError(
+            f"after={after!r}: the last LimitInfo of a page, or its (name, key, tenant), is needed"
+        )
+    return parts
+
+
+def check_size(value: Any) -> int:
+    """How many records a page holds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+        raise ConfigError(f"size={value!r}: a whole number from 1 to {MOST:,} is needed")
+    return value
+
+
+def _check_cap(name: str, value: str | None, tenant: str | None) -> None:
+    """The caps of tasks and queues are one for all: they have neither keys nor tenants."""
+    kind, colon, called = name.partition(":")
+    if not colon or kind not in ("task", "queue"):
+        return
+    if value is not None:
+        other = "; a queue whose name has '=' cannot be capped" if kind == "queue" else ""
+        raise ConfigError(
+            f"limit key {f'{name}={value}'!r}: the cap of {kind} {called!r} has no keys; write {name!r}{other}"
+        )
+    if tenant is not None:
+        raise ConfigError(
+            f"the cap {name!r} is shared by all tenants; leave tenant={tenant!r} out, or declare a limit of the task's "
+            "own, which tenants have each"
+        )
+
+
+def _until(until: datetime | timedelta | float | None, now: int) -> int | None:
+    if until is None:
+        return None
+    lasts = isinstance(until, timedelta | int | float)
+    ends = now + duration_us(until, "until=") if lasts else instant_us(until, "until=")
+    if ends <= now:
+        raise ConfigError(f"until={until!r} would end at once; it is {from_us(now).isoformat()} now")
+    return ends

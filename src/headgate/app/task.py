@@ -1,0 +1,302 @@
+"""Tasks: a declared function, and the jobs made from it.
+
+Everything that can be decided at declaration is: the signature, the payload's types, where keys come from. Making one
+job is then a binding of names, one JSON encoding, one decoding (the check that the worker makes, too) and a record.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import msgspec
+
+from headgate.app.client import Hub
+from headgate.app.handle import JobHandle
+from headgate.app.options import JobOptions, OnConflict
+from headgate.app.signature import TaskSignature
+from headgate.app.sync import Portal, twin
+from headgate.codec import Payload, decoder, encode_text
+from headgate.engine.contract import Limit
+from headgate.errors import ConfigError, PayloadError
+from headgate.ids import new_id
+from headgate.job import NewJob
+from headgate.keys import MAX_USES, Use, canonical, check_length, check_name
+from headgate.limits import AnyLimit, KeyedLimit, check_max
+from headgate.limits.bound import BoundLimit, Parameters
+from headgate.limits.registered import as_limit
+from headgate.periodic import Schedule
+from headgate.retry import Retry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Task(Generic[P, R]):
+    """A function that can be enqueued. It can still be called like the function it is."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        fn: Callable[P, Any],
+        *,
+        name: str | None,
+        options: JobOptions,
+        retry: Retry,
+        max_concurrent: int | None = None,
+        limits: Sequence[AnyLimit] = (),
+        schedule: Schedule | None = None,
+    ) -> None:
+        functools.update_wrapper(self, fn)
+        self._hub = hub
+        self.fn = fn
+        self.name = _check_task_name(name or getattr(fn, "__name__", ""))
+        self.is_async = _is_async(fn, self.name)
+        self.retry = retry
+        self.schedule = schedule
+        self._options = options
+        self._signature = TaskSignature(fn, self.name)
+        self._payload = self._compile_payload()
+        self._parameters = Parameters(self.name, self._signature.types, self._signature.defaults)
+        self._limits = self._compile_limits(limits)
+        self._max_concurrent = max_concurrent
+        self._result = decoder(_result_type(self._signature.returns), f"result of task {self.name!r}")
+        if schedule is not None and (
+            missing := self._signature.types.keys() - self._signature.defaults.keys()
+        ):
+            raise ConfigError(f"periodic task {self.name!r} needs defaults for {', '.join(sorted(missing))}")
+
+    def _compile_payload(self) -> Payload:
+        signature = self._signature
+        return Payload(self.name, signature.types, frozenset(signature.defaults), self._hub.payload_limit)
+
+    def _compile_limits(self, given: Sequence[AnyLimit]) -> tuple[BoundLimit, ...]:
+        found = [
+            BoundLimit(each.limit, self._parameters, each.own, each.called) for each in self._signature.limits
+        ]
+        bound = (*found, *self._bind(given))
+        if len(bound) > MAX_USES:
+            raise ConfigError(
+                f"task {self.name!r} declares {len(bound)} limits; a job may have at most {MAX_USES}"
+            )
+        return bound
+
+    def _bind(self, limits: Iterable[AnyLimit]) -> tuple[BoundLimit, ...]:
+        for limit in limits:
+            if not isinstance(limit, KeyedLimit):
+                raise ConfigError(f"limits= of task {self.name!r}: {limit!r} is not a limit")
+        return tuple(BoundLimit(limit, self._parameters) for limit in limits)
+
+    # ── what the worker needs ────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def queue(self) -> str:
+        """The queue its jobs go to."""
+        return self._options.queue
+
+    @property
+    def limits(self) -> tuple[BoundLimit, ...]:
+        """The limits that all of its jobs have, but for its cap."""
+        return self._limits
+
+    @property
+    def timeout(self) -> int | None:
+        """Microseconds that an attempt may take."""
+        return self._options.timeout
+
+    @property
+    def retention(self) -> int | None:
+        """Microseconds that its ended jobs are kept; None for what the app says."""
+        return self._options.retention
+
+    def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """JSON text as call arguments, converted as annotated; raises PayloadError."""
+        return self._signature.call(self._payload.decode(args))
+
+    def encode_result(self, value: Any) -> str:
+        """A result as JSON text; raises PayloadError."""
+        return (
+            "null"
+            if value is None
+            else encode_text(value, f"result of task {self.name!r}", self._payload.limit)
+        )
+
+    def decode_result(self, text: str) -> R:
+        """JSON text as a result, converted as annotated; raises PayloadError."""
+        try:
+            return self._result.decode(text)
+        except msgspec.MsgspecError as error:
+            raise PayloadError(f"result of task {self.name!r} does not fit its annotation: {error}") from None
+
+    def declared(self) -> list[Limit]:
+        """The limits that this task declares."""
+        limits = list(self._told(self._limits))
+        if self._max_concurrent is not None:
+            most = check_max(self._max_concurrent, f"max_concurrent of task {self.name!r}")
+            limits.append(Limit(f"task:{self.name}", "concurrency", most))
+        return limits
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def portal(self) -> Portal:
+        """Where the sync twins run."""
+        return self._hub.portal
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self.fn(*args, **kwargs)
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """A job of this task, not enqueued yet: for `app.enqueue()` and `app.enqueue_many()`."""
+        return self.build(args, kwargs, self._options, ())
+
+    def build(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: JobOptions,
+        extra: tuple[BoundLimit, ...],
+    ) -> NewJob:
+        """One job from a call's arguments and its options."""
+        text, arguments = self._payload.encode(self._signature.bind(args, kwargs))
+        limits = self._limits
+        if extra:
+            limits += extra
+            self._mention(extra)
+        return NewJob(
+            options.id or new_id(),
+            self.name,
+            options.queue,
+            text,
+            options.tenant,
+            options.priority,
+            options.delay,
+            options.at,
+            self._uses(limits, arguments, options.tenant) if limits else (),
+            self.retry.policy,
+            options.timeout,
+            options.unique,
+            options.on_conflict,
+            options.metadata,
+            options.retention,
+        )
+
+    def _uses(self, limits: tuple[BoundLimit, ...], arguments: Any, tenant: str) -> tuple[Use, ...]:
+        if len(limits) == 1:
+            return limits[0].use(arguments, tenant)
+        needs = [need for bound in limits if (need := bound.need(arguments, tenant)) is not None]
+        uses = canonical(needs)
+        if len(uses) > MAX_USES:
+            raise ConfigError(
+                f"a job of task {self.name!r} would have {len(uses)} limits; at most {MAX_USES} are allowed"
+            )
+        return uses
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Enqueue one job. Returns once it is stored."""
+        return await self.send(self.build(args, kwargs, self._options, ()))
+
+    enqueue_sync = twin(enqueue)
+
+    async def send(self, job: NewJob) -> JobHandle[R]:
+        """Enqueue a job that was built here."""
+        enqueued = (await self._hub.enqueue((job,)))[0]
+        return JobHandle(self._hub, enqueued.id, created=enqueued.created)
+
+    def options(
+        self,
+        *,
+        priority: int | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        tenant: str | None = None,
+        id: str | None = None,
+        unique: str | None = None,
+        on_conflict: OnConflict | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        limits: Sequence[AnyLimit] = (),
+        queue: str | None = None,
+        timeout: float | timedelta | None = None,
+        retention: float | timedelta | None = None,
+    ) -> TaskWithOptions[P, R]:
+        """The task with what is to be different for some of its jobs; `limits` come on top of its own."""
+        given = {
+            "priority": priority, "delay": delay, "at": at, "tenant": tenant, "id": id, "unique": unique,
+            "on_conflict": on_conflict, "metadata": metadata, "queue": queue, "timeout": timeout,
+            "retention": retention,
+        }  # fmt: skip
+        bound = self._bind(limits)
+        for each in self._told(bound):
+            self._hub.limits.check(each)
+        return TaskWithOptions(self, self._options.but(given, self._hub.payload_limit), bound)
+
+    def _mention(self, limits: Iterable[BoundLimit]) -> None:
+        """Limits that come with a job are declared with it, if the store's last word from here was another."""
+        for limit in self._told(limits):
+            self._hub.limits.mention(limit)
+
+    def _told(self, limits: Iterable[BoundLimit]) -> Iterator[Limit]:
+        """What the store is told of limits. A use of a floating limit tells it nothing: its own rule does."""
+        for bound in limits:
+            if (limit := as_limit(bound.limit, bound.name)) is not None:
+                yield limit
+            else:
+                self._hub.limits.use_floating(bound.name)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+
+class TaskWithOptions(Generic[P, R]):
+    """A task and options for its next jobs."""
+
+    __slots__ = ("_limits", "_options", "_task")
+
+    def __init__(self, task: Task[P, R], options: JobOptions, limits: tuple[BoundLimit, ...]) -> None:
+        self._task = task
+        self._options = options
+        self._limits = limits
+
+    @property
+    def portal(self) -> Portal:
+        """Where the sync twins run."""
+        return self._task.portal
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """A job with these options, not enqueued yet."""
+        return self._task.build(args, kwargs, self._options, self._limits)
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Enqueue one job with these options."""
+        return await self._task.send(self._task.build(args, kwargs, self._options, self._limits))
+
+    enqueue_sync = twin(enqueue)
+
+
+def _check_task_name(name: str) -> str:
+    if name == "<lambda>":
+        raise ConfigError("a lambda has no name of its own; give the task one with name=")
+    if name.startswith("floating:"):
+        raise ConfigError(f"task name {name!r}: names that begin with 'floating:' are reserved")
+    check_name(name, "task name")
+    check_length(f"task:{name}", "limit name")
+    return name
+
+
+def _is_async(fn: Any, name: str) -> bool:
+    if not callable(fn):
+        raise ConfigError(f"task {name!r}: {fn!r} is not a function")
+    if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+        raise ConfigError(f"task {name!r} is a generator; a task returns one result")
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
+
+
+def _result_type(returns: Any) -> Any:
+    """What a result is converted to; a task declared to return nothing says nothing about it."""
+    return Any if returns in (None, type(None), inspect.Signature.empty) else returns
+
+
+AnyTask = Task[..., Any]

@@ -1,0 +1,225 @@
+"""Looking at jobs: `jobs`, `job`, `explain`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headgate.cli.options import AppName, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
+from headgate.cli.store import store
+from headgate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headgate.app.app import App
+    from headgate.app.info import JobInfo
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
+PAGE = 1000
+NARROW = 100
+SPARED = ("queue", "attempt")
+"""What a terminal of fewer than 100 columns is spared, so that the rest can be read; `headgate job` shows it."""
+
+
+def jobs(
+    state: State = None,
+    queue: Queue = None,
+    task: TaskName = None,
+    tenant: Tenant = None,
+    limit: LimitKey = None,
+    size: Annotated[int, typer.Option("--size", "-n", min=1, help="Show at most so many.")] = 50,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Go on after this job of the last page.")
+    ] = None,
+    count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+) -> None:
+    """List jobs, newest first.
+
+    headgate jobs --state failed --task send
+    headgate jobs --limit customer=42               what waits behind customer 42
+    headgate jobs --state waiting --count
+    headgate jobs --json -n 100000 | jq -r .error
+
+    --json prints one job a line; its fields are those of `headgate job --json`,
+    with no past attempts.
+    """
+    filter = chosen(state, queue, task, tenant, limit)
+    with store(url, app) as opened:
+        if count:
+            _count(opened.count_sync(**filter), json)
+            return
+        found = _pages(opened, filter, size, after)
+        total = 0 if json else opened.count_sync(**filter)
+    _list(found, total, json)
+
+
+def _count(number: int, json: bool) -> None:
+    from headgate.cli.show import json_line, say
+
+    json_line({"count": number}) if json else say(str(number))
+
+
+def _pages(app: App, filter: dict[str, Any], size: int, after: str | None) -> list[JobInfo]:
+    found: list[JobInfo] = []
+    if after is not None:
+        app.job_sync(after)
+    while page := app.jobs_sync(**filter, size=min(size - len(found), PAGE), after=after):
+        found += page
+        after = page[-1].id
+        if len(found) >= size or len(page) < PAGE:
+            break
+    return found
+
+
+def _list(found: list[JobInfo], total: int, json: bool) -> None:
+    from headgate.cli.job_shape import job_shape
+    from headgate.cli.show import json_line, output, say, state_text, table
+    from headgate.cli.times import ago
+
+    if json:
+        for job in found:
+            json_line(job_shape(job))
+        return
+    if not found:
+        say("No jobs.")
+        return
+    rows = [
+        {"id": job.id, "task": job.task, "queue": job.queue, "state": state_text(job.state),
+         "when": ago(_when(job)), "attempt": job.attempt, "about": _about(job)}
+        for job in found
+    ]  # fmt: skip
+    narrow = output().width < NARROW
+    columns = [name for name in rows[0] if not (narrow and name in SPARED)]
+    table(
+        columns, ([row[name] for name in columns] for row in rows), right=("attempt",), whole=("id", "state")
+    )
+    if total > len(found):
+        say(f"{len(found):,} of {total:,} jobs; the next page: --after {found[-1].id}")
+
+
+def _when(job: JobInfo) -> Any:
+    if job.state == "scheduled":
+        return job.due
+    return job.ended_at or job.started_at or job.enqueued_at
+
+
+def _about(job: JobInfo) -> str:
+    """What matters most about a job in its state."""
+    from headgate.app.explain import error_line
+
+    if job.waiting_on is not None:
+        return f"waits on {job.waiting_on}"
+    if job.error and job.state != "succeeded":
+        return error_line(job.error)[:100]
+    if job.state == "running":
+        return f"on {job.worker}"
+    return f"tenant {job.tenant}" if job.tenant else ""
+
+
+def job(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> None:
+    """Show everything about one job.
+
+    headgate job 019a8b2c7d
+    headgate job 019a8b2c7d --json | jq .attempts
+
+    --json prints one object: id, task, queue, state, args, tenant, priority,
+    due, enqueued_at, started_at, ended_at, limits, waiting_on, worker, attempt,
+    tries, suspicion, lost, retry, unique, metadata, cancel_requested, error, result, progress
+    and attempts (number, outcome, started_at, ended_at, worker, error).
+    """
+    from headgate.cli.job_shape import job_shape
+    from headgate.cli.show import json_line
+
+    with store(url, app) as opened:
+        info = opened.job_sync(id).info_sync()
+        if json:
+            json_line(job_shape(info))
+        else:
+            _show_job(info, str(opened.explain_sync(id)))
+
+
+def _show_job(job: JobInfo, sentence: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from headgate.cli.show import print_table, readable, say, state_text, table
+    from headgate.clock import span
+
+    say(sentence)
+    fields = Table.grid(padding=(0, 2))
+    for name, value in _fields(job):
+        cell = state_text(value) if name == "state" else Text(readable(value))
+        fields.add_row(Text(name, style="bold"), cell)
+    print_table(fields)
+    if job.attempts:
+        say("")
+        table(
+            ("attempt", "outcome", "started", "took", "worker", "error"),
+            (
+                (
+                    past.number,
+                    past.outcome,
+                    _instant(past.started_at),
+                    span((past.ended_at - past.started_at).total_seconds()),
+                    past.worker,
+                    (past.error or "").strip(),
+                )
+                for past in job.attempts
+            ),
+            right=("attempt",),
+        )
+
+
+def _fields(job: JobInfo) -> list[tuple[str, str]]:
+    import msgspec
+
+    def as_json(value: Any) -> str:
+        return "" if value is None or value == {} else msgspec.json.encode(value).decode()
+
+    fields = [
+        ("state", job.state.value + (", asked to stop" if job.cancel_requested else "")),
+        ("task", job.task),
+        ("args", as_json(job.args)),
+        ("queue", f"{job.queue}, priority {job.priority}"),
+        ("tenant", job.tenant or ""),
+        ("limits", "\n".join(job.limits)),
+        ("unique", job.unique or ""),
+        ("enqueued", _instant(job.enqueued_at)),
+        ("due", _instant(job.due)),
+        ("started", _instant(job.started_at)),
+        ("ended", _instant(job.ended_at)),
+        ("worker", job.worker or ""),
+        ("attempts", f"{job.attempt} so far; {job.tries} of {job.retry.attempts} counted"),
+        ("lost", f"{job.lost} of {job.retry.losses}, suspicion {job.suspicion}" if job.suspicion else ""),
+        ("metadata", as_json(job.metadata)),
+        ("progress", as_json(job.progress)),
+        ("result", as_json(job.result)),
+        ("error", (job.error or "").strip()),
+    ]
+    return [(name, value) for name, value in fields if value]
+
+
+def _instant(at: Any) -> str:
+    from headgate.cli.times import ago
+
+    return "" if at is None else f"{at.isoformat(sep=' ', timespec='milliseconds')[:23]} UTC ({ago(at)})"
+
+
+def explain(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> None:
+    """Say why a job is where it is: the key it waits on, who holds it, its place in line.
+
+    headgate explain 019a8b2c7d
+
+    --json prints one object: id, state, sentence, key, tenant, holders, place,
+    earliest.
+    """
+    from headgate.cli.show import json_line, say
+
+    if not id:
+        raise ConfigError("the job's id is empty")
+    with store(url, app) as opened:
+        explanation = opened.explain_sync(id)
+    json_line(explanation) if json else say(str(explanation))

@@ -1,0 +1,238 @@
+"""Steering jobs: `cancel`, `restart`, `expedite`, `delete`, by ids or by a filter."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headgate.cli.exits import FAILED
+from headgate.cli.options import AppName, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
+from headgate.cli.store import store
+from headgate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headgate.app.app import App
+    from headgate.app.operations import Changed, Verb
+    from headgate.engine.contract import Verdict
+
+BATCH = 500
+PAST = {"cancel": "cancelled", "restart": "restarted", "expedite": "expedited", "delete": "deleted"}
+
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs; - reads them from a pipe.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a filter is applied.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs a filter matches.")]
+
+
+def cancel(
+    ids: Ids = None,
+    state: State = None,
+    queue: Queue = None,
+    task: TaskName = None,
+    tenant: Tenant = None,
+    limit: LimitKey = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+) -> None:
+    """End jobs. What has not started ends at once; what runs is asked to.
+
+    headgate cancel 019a8b2c7d
+    headgate cancel --queue email --state waiting
+    headgate jobs --task send --json | jq -r .id | headgate cancel -
+
+    --json prints one object: verb, done, refused (id, state, error). Exits with
+    1 if a given id was refused.
+    """
+    filter = chosen(state, queue, task, tenant, limit)
+    _steer("cancel", ids, filter, _Manner(yes, dry_run, json), url, app)
+
+
+def restart(
+    ids: Ids = None,
+    state: State = None,
+    queue: Queue = None,
+    task: TaskName = None,
+    tenant: Tenant = None,
+    limit: LimitKey = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+) -> None:
+    """Run failed or cancelled jobs again, with fresh retries.
+
+    headgate restart 019a8b2c7d
+    headgate restart --state failed --task send
+
+    --json prints one object: verb, done, refused (id, state, error). Exits with
+    1 if a given id was refused.
+    """
+    filter = chosen(state, queue, task, tenant, limit)
+    _steer("restart", ids, filter, _Manner(yes, dry_run, json), url, app)
+
+
+def expedite(
+    ids: Ids = None,
+    state: State = None,
+    queue: Queue = None,
+    task: TaskName = None,
+    tenant: Tenant = None,
+    limit: LimitKey = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+) -> None:
+    """Make scheduled jobs due now, retries that wait for their time included.
+
+    headgate expedite 019a8b2c7d
+    headgate expedite --task send
+
+    --json prints one object: verb, done, refused (id, state, error). Exits with
+    1 if a given id was refused.
+    """
+    filter = chosen(state, queue, task, tenant, limit)
+    _steer("expedite", ids, filter, _Manner(yes, dry_run, json), url, app)
+
+
+def delete(
+    ids: Ids = None,
+    state: State = None,
+    queue: Queue = None,
+    task: TaskName = None,
+    tenant: Tenant = None,
+    limit: LimitKey = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+) -> None:
+    """Remove jobs that have ended.
+
+    headgate delete 019a8b2c7d
+    headgate delete --state cancelled --yes
+
+    --json prints one object: verb, done, refused (id, state, error). Exits with
+    1 if a given id was refused.
+    """
+    filter = chosen(state, queue, task, tenant, limit)
+    _steer("delete", ids, filter, _Manner(yes, dry_run, json), url, app)
+
+
+class _Manner:
+    """How it is to be done, whatever it is."""
+
+    def __init__(self, yes: bool, dry_run: bool, json: bool) -> None:
+        self.yes, self.dry_run, self.json = yes, dry_run, json
+
+
+def _steer(
+    verb: Verb,
+    ids: list[str] | None,
+    filter: dict[str, Any],
+    manner: _Manner,
+    url: str | None,
+    target: str | None,
+) -> None:
+    if bool(ids) == bool(filter):
+        raise ConfigError(
+            f"`headgate {verb}` takes either ids or a filter such as --queue, and needs one of them"
+        )
+    with store(url, target) as app:
+        wanted = _typed(ids) if ids else _matching(app, verb, filter)
+        if manner.dry_run:
+            _say_count(verb, len(wanted), manner.json)
+            return
+        if not ids and not _agreed(verb, len(wanted), manner):
+            raise typer.Exit(FAILED)
+        changed = _batches(app, verb, wanted)
+    _report(verb, changed, manner.json)
+    if ids and changed.refused:
+        raise typer.Exit(FAILED)
+
+
+def _typed(ids: list[str]) -> list[str]:
+    return sys.stdin.read().split() if ids == ["-"] else list(dict.fromkeys(ids))
+
+
+def _matching(app: App, verb: Verb, filter: dict[str, Any]) -> list[str]:
+    """The ids of the jobs that match and whose state allows it."""
+    from headgate.app.filters import engine_filter
+    from headgate.app.operations import fitting_states
+
+    found, after = list[str](), None
+    wanted: dict[str, Any] = {**filter, "state": fitting_states(verb, engine_filter(filter).states)}
+    while page := app.jobs_sync(**wanted, size=BATCH, after=after):
+        found += [job.id for job in page]
+        after = page[-1].id
+    return found
+
+
+def _agreed(verb: Verb, count: int, manner: _Manner) -> bool:
+    if manner.yes or count == 0 or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    return typer.confirm(f"{verb.capitalize()} {_jobs(count)}?", err=True)
+
+
+def _batches(app: App, verb: Verb, ids: Sequence[str]) -> Changed:
+    from headgate.app.operations import Changed
+    from headgate.cli.show import progress
+
+    done, refused, asked = 0, list["Verdict"](), 0
+    with progress(verb, len(ids)) as bar:
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            changed: Changed = getattr(app, f"{verb}_sync")(batch)
+            done, asked = done + changed.done, asked + changed.asked
+            refused += changed.refused
+            bar.advance(len(batch))
+    return Changed(done, tuple(refused), asked)
+
+
+def _say_count(verb: Verb, count: int, json: bool) -> None:
+    from headgate.cli.show import json_line, say
+
+    json_line({"verb": verb, "matching": count}) if json else say(f"{_jobs(count)} would be {PAST[verb]}.")
+
+
+def _report(verb: Verb, changed: Changed, json: bool) -> None:
+    from headgate.app.handle import refusal
+    from headgate.cli.show import errors, json_line, readable, say
+
+    reasons = [
+        {
+            "id": one.id,
+            "state": None if one.state is None else one.state.value,
+            "error": str(refusal(verb, one)),
+        }
+        for one in changed.refused
+    ]
+    if json:
+        json_line({"verb": verb, "done": changed.done, "refused": reasons})
+        return
+    for reason in reasons:
+        errors().print(readable(f"headgate: {reason['error']}"), markup=False, soft_wrap=True)
+    if changed.done or not reasons:
+        say(_done(verb, changed))
+
+
+def _done(verb: Verb, changed: Changed) -> str:
+    """What ended is told apart from what runs on for a while."""
+    ended = changed.done - changed.asked
+    words = [f"{_jobs(ended)} {PAST[verb]}"] if ended or not changed.asked else []
+    if changed.asked:
+        were = "was" if changed.asked == 1 else "were"
+        words.append(f"{_jobs(changed.asked, 'running job')} {were} asked to stop")
+    return "; ".join(words) + "."
+
+
+def _jobs(count: int, word: str = "job") -> str:
+    return f"1 {word}" if count == 1 else f"{count:,} {word}s"

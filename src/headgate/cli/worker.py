@@ -1,0 +1,130 @@
+"""Working: `worker`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.exits import DONE
+from headgate.cli.options import AppDir, Target
+from headgate.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headgate.worker.process.config import Plan
+
+
+def worker(
+    target: Target,
+    queues: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queues",
+            "-q",
+            metavar="NAMES",
+            help="Queues in strict order (a,b) or with weights (a=3,b=1); without it, all by priority.",
+        ),
+    ] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Jobs at once, per process.")] = 100,
+    processes: Annotated[int, typer.Option("--processes", "-p", min=1, help="Worker processes.")] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", help="Threads for tasks that are not async.", show_default="concurrency"),
+    ] = None,
+    lease: Annotated[
+        str, typer.Option("--lease", metavar="TIME", help="A worker silent so long is lost.")
+    ] = "15s",
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="TIME", help="At SIGTERM, wait so long for running jobs.")
+    ] = "30s",
+    name: Annotated[
+        str | None, typer.Option("--name", help="The worker's name.", show_default="host-pid")
+    ] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Start anew when source files change.")] = False,
+    factory: Annotated[
+        bool, typer.Option("--factory", help="MODULE:APP is a function that makes the app.")
+    ] = False,
+    app_dir: AppDir = ".",
+    log_level: Annotated[
+        str, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
+    ] = "info",
+    log_json: Annotated[bool, typer.Option("--log-json", help="One JSON object a log line.")] = False,
+) -> None:
+    """Run jobs until SIGTERM or Ctrl-C. The first one lets running jobs finish; the second gives them back.
+
+    headgate worker myproject.jobs:app
+    headgate worker myproject.jobs:app --queues email,default --concurrency 50
+    headgate worker myproject.jobs:app --queues email=3,default=1 --processes 4
+    headgate worker myproject.jobs:app --reload --log-level debug
+
+    With --processes a supervisor starts again whatever dies. uvloop is used
+    where it is installed. The store is the app's own; an app made by App()
+    takes it from HEADGATE_URL.
+
+    Exits with 3 if a worker process of several could not start.
+    """
+    from headgate.cli.times import duration
+    from headgate.worker.process.config import Plan
+
+    plan = Plan(
+        target=target,
+        factory=factory,
+        app_dir=app_dir,
+        processes=processes,
+        reload=reload,
+        queues=_queues(queues),
+        concurrency=concurrency,
+        threads=threads,
+        lease=duration(lease, "--lease"),
+        grace=duration(grace, "--grace"),
+        name=name,
+        log_level=log_level,
+        log_json=log_json,
+    )
+    _check(plan.options())
+    code = _supervise(plan) if processes > 1 or reload else _work(plan)
+    if code != DONE:
+        raise typer.Exit(code)
+
+
+def _queues(given: list[str] | None) -> list[str] | dict[str, float] | None:
+    names = [name.strip() for text in given or () for name in text.split(",")]
+    if not names:
+        return None
+    pairs = [name.rpartition("=") for name in names]
+    if not any(equals for _, equals, _ in pairs):
+        return names
+    if not all(equals for _, equals, _ in pairs):
+        raise ConfigError(f"--queues {','.join(names)}: give all of them a weight, or none")
+    return {name: _weight(name, text) for name, _, text in pairs}
+
+
+def _weight(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"--queues {name}={text}: a weight is a number above 0") from None
+
+
+def _check(given: dict[str, object]) -> None:
+    """Refuse a wrong option before any process is started."""
+    from headgate.worker.options import options
+
+    options(**given)  # pyright: ignore[reportArgumentType]
+
+
+def _work(plan: Plan) -> int:
+    """In this process. The app is loaded first, so that what is wrong with its name is a usage error."""
+    from headgate.worker.process.child import work
+    from headgate.worker.process.load import load_app
+
+    load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
+    return work(plan)
+
+
+def _supervise(plan: Plan) -> int:
+    from headgate.worker.process.logs import configure_logs
+    from headgate.worker.process.supervisor import supervise
+
+    configure_logs(plan.log_level, json=plan.log_json)
+    return supervise(plan)

@@ -1,0 +1,310 @@
+-- The moves of a job: transitions.py, in Lua. Part of every script. Every move goes through admission.
+
+-- ── a job comes ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- A scheduled job arrives if it is due; else somebody should know when it will be.
+function Transitions.come(job)
+  if job.due <= now then
+    Admission.arrive(job)
+  else
+    Store.call_workers = true
+  end
+end
+
+function Transitions.find_rival(need, on_conflict)
+  local rival = need.unique and Store.rival(need.tenant, need.unique)
+  if not rival or on_conflict == 'return' then return rival end
+  if on_conflict == 'raise' or rival.state == 'running' then
+    Store.refuse('rival', rival.id, need.unique, rival.state)
+  end
+  Transitions.cancel_pending(rival)
+  return nil
+end
+
+-- ── an attempt ends ───────────────────────────────────────────────────────────────────────────────────────────────
+
+-- The job ends; what it held was given back before.
+function Transitions.finish(job, state, outcome, error, result)
+  Store.leave(job)
+  job.state, job.outcome, job.error, job.result = state, outcome, error or false, result or false
+  job.ended_at, job.expires_at = now, Lifecycle.expires_at(job, state)
+  job.waiting_on, job.offered_by, job.units, job.aside, job.readied = false, false, 0, false, false
+  Store.enter(job)
+  Store.ended = true
+end
+
+-- An attempt that came to an end of its own clears its job of suspicion.
+function Transitions.come_back(job, outcome, error, due, counts)
+  if outcome ~= 'lost' and outcome ~= 'released' then Transitions.clear(job) end
+  Store.remember(job, {job.attempt, outcome, job.started_at, now, job.worker or '', error or false})
+  Store.change(job, {
+    state = 'scheduled', due = due, worker = false, started_at = false, error = error or false,
+    tries = job.tries - (counts and 0 or 1), refusals = false,
+  })
+  Transitions.come(job)
+end
+
+function Transitions.clear(job)
+  job.suspicion, job.lost, job.lost_after = 0, 0, 0
+end
+
+function Transitions.close(job, state, outcome, error, result, due, counts)
+  Admission.give_back(job)
+  if state then
+    Transitions.finish(job, state, outcome, error, result)
+  else
+    Transitions.come_back(job, outcome, error, due, counts)
+  end
+end
+
+function Transitions.settle(job, kind, value, retry_in) Transitions.close(job, Lifecycle.settle(job, kind, value, retry_in)) end
+function Transitions.release(job) Transitions.settle(job, 'released') end
+
+-- The jobs of these ids that run, on this worker.
+function Transitions.running(ids, worker)
+  local jobs = {}
+  Store.load(ids)
+  for _, id in ipairs(ids) do
+    local job = Store.job(id)
+    if job and job.state == 'running' and job.worker == worker then jobs[#jobs + 1] = job end
+  end
+  return jobs
+end
+
+function Transitions.running_of(worker)
+  return Transitions.running(call('ZRANGE', base .. 'run:' .. worker, '0', '-1'), worker)
+end
+
+-- Attempts of one lost worker end, all of them together, since blame compares them. Answers {id, task, error} of those
+-- that fail by it.
+function Transitions.lose(jobs, seen, lease)
+  local died = math.min(now, seen + math.floor(lease / 2)) -- it renews its lease three times in it
+  local fails, failed = Blame.judge(jobs, seen, died), {}
+  for _, job in ipairs(jobs) do
+    Transitions.close(job, Lifecycle.lose(job, fails[job]))
+    if job.state == 'failed' then failed[#failed + 1] = {job.id, job.need.task, job.error} end
+  end
+  return failed
+end
+
+-- A worker is gone: so are its registration and its attempts. It was last seen when it renewed its lease.
+function Transitions.lose_worker(worker)
+  local lease, text = call('ZSCORE', base .. 'leases', worker), call('HGET', base .. 'workers', worker)
+  local jobs, length = Transitions.running_of(worker), lease and text and parse(text)[3]
+  local failed = Transitions.lose(jobs, length and tonumber(lease) - length or 0, length or 0)
+  Transitions.forget_worker(worker)
+  return #jobs, failed
+end
+
+-- Whether no lease stands for a running job.
+function Transitions.is_orphan(job)
+  return call('HEXISTS', base .. 'workers', job.worker) == 0
+    or not call('ZSCORE', base .. 'run:' .. job.worker, job.id)
+end
+
+function Transitions.forget_worker(worker)
+  Write.field('workers', worker, false)
+  Write.field('numbers', worker, false)
+  Write.score('leases', worker, false)
+end
+
+-- ── somebody steers ───────────────────────────────────────────────────────────────────────────────────────────────
+
+function Transitions.cancel_pending(job)
+  Admission.give_back(job)
+  Transitions.finish(job, 'cancelled', false, job.error)
+end
+
+function Transitions.cancel(job)
+  if job.state == 'running' then
+    Store.change(job, {cancel = true})
+    Store.call_workers = true
+  else
+    Transitions.cancel_pending(job)
+  end
+end
+
+function Transitions.restart(job)
+  if job.outcome and job.started_at and job.ended_at then
+    Store.remember(job,
+      {job.attempt, job.outcome, job.started_at, job.ended_at, job.worker or '', job.error or false})
+  end
+  Transitions.clear(job)
+  Store.change(job, {
+    state = 'scheduled', due = now, tries = 0, worker = false, started_at = false, ended_at = false, outcome = false,
+    error = false, result = false, expires_at = false, cancel = false, refusals = false,
+  })
+  Transitions.come(job)
+end
+
+function Transitions.expedite(job)
+  Store.change(job, {due = now})
+  Transitions.come(job)
+end
+
+-- Do it to each job whose state allows it; answers {id, done, state} for each.
+function Transitions.each(ids, allowed, move)
+  local verdicts = {}
+  Store.load(ids)
+  for i, id in ipairs(ids) do
+    local job = Store.job(id)
+    local done = job and allowed[job.state] and not (move == Transitions.restart and Transitions.has_rival(job))
+    if done then move(job) end
+    verdicts[i] = {id, done and true or false, job and job.state or false}
+  end
+  return verdicts
+end
+
+-- A restart must not make a second unfinished job of one unique key.
+function Transitions.has_rival(job)
+  return job.need.unique and Store.rival(job.need.tenant, job.need.unique) ~= nil
+end
+
+-- ── limits change ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- A cap that is put up counts what runs already. Cost: what runs; caps are rarely put up.
+function Transitions.adopt(name)
+  local ident, kind, what = 'c0:' .. name, string.match(name, '^(%a+):(.*)$')
+  if (kind ~= 'task' and kind ~= 'queue') or not Book.is_cap(ident) then return end
+  for _, worker in ipairs(call('ZRANGE', base .. 'leases', 0, -1)) do
+    for _, job in ipairs(Transitions.running_of(worker)) do
+      if job.need[kind] == what and not Ledger.holds(ident, job) then Ledger.take(ident, job, false) end
+    end
+  end
+end
+
+-- A limit's numbers changed: look at all keys of it that are waited for, also since this step only.
+function Transitions.rules_changed(name)
+  Book.changed()
+  Transitions.adopt(name)
+  Transitions.touch_waited(name, false)
+  for _, key in ipairs(Ledger.keys) do
+    if Ledger.has_moved(key) and Book.key(key.ident).name == name then Admission.touch(key.ident) end
+  end
+end
+
+Transitions.SLICE, Transitions.OFFERS = 50, 50
+
+-- Look at the next keys of a limit that are waited for: so many, or those whose waiters will be offered so much room.
+function Transitions.touch_waited(name, after)
+  local members, beyond = Looking.slice({'waited'}, name, after, Transitions.SLICE)
+  local idents, last, offers = {}, members[#members], 0
+  for i, member in ipairs(members) do idents[i] = Looking.ident(member) end
+  local queues = Ledger.expect_offers(idents)
+  for i, ident in ipairs(idents) do
+    Admission.touch(ident)
+    for _, queue in ipairs(queues[i]) do
+      local size = Lines.size(Lines.waiting(ident, queue))
+      offers = offers + math.max(0, math.min(Admission.room(ident, queue), Admission.OFFER_MOST, size))
+    end
+    if offers >= Transitions.OFFERS and i < #members then
+      last, beyond = members[i], true
+      break
+    end
+  end
+  if beyond or Book.changing[name] then Book.keep_changing(name, beyond and last) end
+end
+
+-- Act on the next slice of a change of limits; whether something is left.
+function Transitions.go_on()
+  local name, after = next(Book.changing)
+  if name then Transitions.touch_waited(name, after) end
+  return next(Book.changing) ~= nil
+end
+
+-- Write what differs; a limit is {name, kind, max, period, burst, algorithm}. A name does not change its kind: jobs that
+-- use the old one would no longer be limited.
+function Transitions.declare(limits)
+  for _, l in ipairs(limits) do
+    local value, known = pack(l), Book.limit(l[1])
+    if known and known.kind ~= l[2] then Store.refuse('kind', l[1], known.kind, l[2]) end
+    if call('HGET', base .. 'limits', l[1]) ~= value then
+      Book.change('limit', value)
+      Write.field('limits', l[1], value)
+      Book.limits[l[1]] = {
+        name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6],
+      }
+      Transitions.rules_changed(l[1])
+    end
+  end
+end
+
+-- An operator's word comes into force ({name, max, value, tenant, by, at, why, until}), or is taken back (false).
+function Transitions.set_override(name, scope, override)
+  Book.change('override', scope, override)
+  Write.field('overrides', scope, override and pack(override))
+  Write.score('untils', scope, override and override[8])
+  Book.staged[scope] = override
+  Transitions.rules_changed(name)
+end
+
+function Transitions.compute(ident, number)
+  Book.change('computed', ident, number)
+  Write.field('computed', ident, pack({number, now}))
+  Write.score('computes', Book.by_name(ident), 0)
+  Write.score('refreshed', ident, now)
+  Book.computed[ident] = number
+  Book.changed()
+  Admission.touch(ident)
+end
+
+-- ── a job is taken over ───────────────────────────────────────────────────────────────────────────────────────────
+
+-- What Python decided on: arrival, state and number of attempts must be what they were when it looked.
+function Transitions.is_as_seen(job, seen)
+  if not job or not seen then return not job and not seen end
+  return job.seq == seen[1] and job.state == seen[2] and job.past == seen[3]
+end
+
+function Transitions.write_import(job, way, taken)
+  local state, attempts = taken[1], taken[4]
+  local over = Store.ENDED[state]
+  local last, kept = attempts[#attempts], over and #attempts - 1 or #attempts
+  local need = job.need
+  if need.retry ~= way.need.retry then
+    job.need = Store.need(pack(
+      {need.task, need.queue, need.tenant, need.priority, need.uses, way.need.retry, need.unique, need.retention}))
+  end
+  Store.forget_past(job)
+  for number = 1, kept do Store.remember(job, attempts[number]) end
+  local fields = {
+    state = state, tries = taken[3], attempt = #attempts, waiting_on = false, offered_by = false, units = 0,
+    aside = false, refusals = false, cancel = false, error = last and last[6] or false, result = false,
+    worker = false, started_at = false, ended_at = false, outcome = false, expires_at = false, readied = false,
+  }
+  if over then
+    fields.worker, fields.started_at, fields.ended_at, fields.outcome = last[5], last[3], last[4], last[2]
+    fields.expires_at = Lifecycle.expires_at(job, state)
+    Store.ended = true
+  else
+    fields.due = taken[2] or now + way.delay
+  end
+  Store.change(job, fields)
+  if not over then Transitions.come(job) end
+end
+
+-- One record: {enqueued_at, seen, refusal or {state, due, tries, attempts}} of the job with this id. Answers {state,
+-- refusal}, or nil when the job has changed since Python looked at it.
+function Transitions.take_over(id, spec, way, record)
+  local need, seen, taken = way.need, record[2], record[3]
+  local wrong = Book.wrong_use(need.uses)
+  if wrong then return {false, wrong} end
+  local job = Store.job(id)
+  if not Transitions.is_as_seen(job, seen) then return nil end
+  local state = job and job.state
+  if type(taken) == 'string' then return {state or false, {'text', taken}} end
+  if not job or Store.ENDED[state] then
+    local unique, tenant = (job and job.need or need).unique, (job and job.need or need).tenant
+    local rival = unique and Store.rival(tenant, unique)
+    if rival and not Store.ENDED[taken[1]] then
+      return {state or false, {'rival', rival.id, unique, rival.state}}
+    end
+  end
+  if not job then
+    job = Store.add(id, spec, need, record[1] or now, taken[2] or now + way.delay)
+  elseif not Store.ENDED[state] then
+    Admission.give_back(job)
+  end
+  Transitions.write_import(job, way, taken)
+  return {job.state, false}
+end

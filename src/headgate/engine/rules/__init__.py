@@ -1,0 +1,1 @@
+"""The rules, decided without a store. Read `admission` first, then `transitions`, `in_force`, `lifecycle`."""

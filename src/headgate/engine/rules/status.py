@@ -1,0 +1,83 @@
+"""How limits stand, put together from the rule book and what a store counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from headgate.engine.contract import Limit, LimitPlace, LimitStatus
+from headgate.engine.rules.in_force import RuleBook
+from headgate.keys import Key
+
+COUNTED_MOST = 1000
+"""How many holders or waiters of a limit's keys a page counts at least before it may stop (LimitStatus.exact)."""
+
+
+def key_status(book: RuleBook, key: Key, held: int, waiting: int, exact: bool = True) -> LimitStatus:
+    """One key (or, for a bare name, the limit as such)."""
+    limit = book.limits.get(key.name) or Limit(key.name, "rate" if key.rate else "concurrency", None)
+    return LimitStatus(
+        name=key.name,
+        key=key.text,
+        tenant=key.tenant,
+        kind=limit.kind,
+        max=book.number(key),
+        declared=limit.max,
+        override=book.override(key),
+        held=held,
+        waiting=waiting,
+        period=limit.period,
+        burst=limit.burst,
+        algorithm=limit.algorithm,
+        exact=exact,
+    )
+
+
+def all_status(
+    book: RuleBook,
+    held: Mapping[str, int],
+    waiting: Mapping[str, int],
+    name: str | None,
+    computed: Iterable[str] = (),
+) -> list[LimitStatus]:
+    """Each limit with the sums over its keys, then its keys that are held, waited for, overridden or computed: in the
+    book, or as given."""
+    keys = {Key.of(ident) for ident in (*held, *waiting, *book.computed, *computed)} | set(overridden(book))
+    names = {key.name for key in keys} | set(book.limits) | {scope[0] for scope in book.overrides}
+    rows: list[LimitStatus] = []
+    for each in sorted(names if name is None else names & {name}):
+        mine = sorted(
+            (key for key in keys if key.name == each), key=lambda key: (key.rate, key.text, key.tenant)
+        )
+        whole = Key(each, rate=(limit := book.limits.get(each)) is not None and limit.kind == "rate")
+        rows.append(key_status(book, whole, _total(mine, held), _total(mine, waiting)))
+        rows += [
+            key_status(book, key, held.get(key.ident, 0), waiting.get(key.ident, 0))
+            for key in mine
+            if key != whole
+        ]
+    return rows
+
+
+def _total(keys: Iterable[Key], counts: Mapping[str, int]) -> int:
+    return sum(counts.get(key.ident, 0) for key in keys)
+
+
+def overridden(book: RuleBook) -> Iterable[Key]:
+    """The keys that operators have spoken for, whether they are in use or not."""
+    for name, value, tenant in book.overrides:
+        limit = book.limits.get(name)
+        if value is not None or tenant is not None:
+            yield Key(name, value, tenant or "", limit is not None and limit.kind == "rate")
+
+
+def limits_page(
+    rows: Sequence[LimitStatus], after: LimitPlace | None, limit: int | None
+) -> list[LimitStatus]:
+    """The part of the whole listing that a caller asked for."""
+    rest = rows if after is None else [row for row in rows if place(row) > after]
+    return list(rest if limit is None else rest[:limit])
+
+
+def place(row: LimitStatus) -> LimitPlace:
+    """Where a record stands in the listing. A limit stands before its keys, since its name begins their text."""
+    return row.name, row.key, row.tenant

@@ -1,0 +1,1 @@
+"""What a worker does beside running jobs: one small class each, with one `run_once()`."""

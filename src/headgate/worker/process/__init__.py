@@ -1,0 +1,1 @@
+"""Worker processes: the supervisor, its children, and what they are started with."""

@@ -1,0 +1,116 @@
+"""One worker process: loads the app, owns the event loop, works until it is told to stop.
+
+`headgate worker` runs this in its own process; a supervisor runs it as `python -m headgate.worker.process.child PLAN`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from headgate.errors import EngineUnavailable, HeadgateError
+from headgate.worker import registrations
+from headgate.worker.engine_status import Backoff
+from headgate.worker.process.config import CANNOT_START, DONE, RELOAD, Plan
+from headgate.worker.process.load import load_app
+from headgate.worker.process.logs import configure_logs
+from headgate.worker.process.reload import Reloader, wait_for_change
+
+log = logging.getLogger("headgate.worker")
+
+
+def work(plan: Plan) -> int:
+    """Do what the plan says; returns the exit code."""
+    configure_logs(plan.log_level, json=plan.log_json)
+    if plan.registry is not None:
+        registrations.keep_in(plan.registry)
+    if plan.supervised:
+        _watch_parent()
+    return _work_and_reload(plan) if plan.reload else _work(plan)
+
+
+def run(main: Callable[[], Any]) -> None:
+    """Run a coroutine function on an event loop of ours: uvloop's where it is installed."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(main())
+
+
+def _work(plan: Plan) -> int:
+    try:
+        app = load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
+        registrations.note_store(app)
+        _work_once_reachable(lambda: app.run_worker(**plan.options(), signals=True))
+    except HeadgateError as error:
+        log.critical("%s", error)
+        return CANNOT_START
+    return DONE
+
+
+def _work_once_reachable(main: Callable[[], Any]) -> None:
+    """Work; a store that cannot be reached when it is opened is waited for. A worker that works waits by itself."""
+    backoff, said = Backoff(), False
+    while True:
+        try:
+            run(main)
+        except EngineUnavailable as error:
+            if not said:
+                log.warning("the store cannot be opened, trying again: %s", error)
+            said = True
+            time.sleep(backoff.wait())
+        else:
+            return
+
+
+def _work_and_reload(plan: Plan) -> int:
+    """Work until a source file changes. Code that cannot be imported is a reason to wait for the next change."""
+    reloader = Reloader()
+    reloader.start()
+    try:
+        code = _work(plan)
+    except Exception:
+        log.exception("cannot be loaded; waiting for a change")
+        code = CANNOT_START
+    if code == CANNOT_START and not reloader.changed:
+        wait_for_change(plan.app_dir)
+        return RELOAD
+    return RELOAD if reloader.changed else code
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _watch_parent() -> None:
+    """A worker must not outlive its supervisor: when the pipe to it closes, stop as if told to."""
+
+    def wait() -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="headgate-parent", daemon=True).start()
+
+
+def main() -> None:
+    """The entry of a child process."""
+    code = work(msgspec.json.decode(sys.argv[1], type=Plan))
+    logging.shutdown()
+    # Threads that hang in a task must not keep the process: their jobs come back now that they end.
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""The supervisor of worker processes: starts them, starts again what dies, stops them together.
+
+It holds nothing but processes and their exit codes: the app is imported in the children alone, so that nothing of it
+can take the supervisor down. Everything it reacts to arrives in one queue: a signal, the end of a child, or time. When
+a child is gone without having retired its workers, the store is told at once (losses.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator
+from types import FrameType
+from typing import IO, assert_never
+
+import msgspec
+
+from headgate.worker.process.config import CANNOT_START, DONE, RELOAD, Plan
+from headgate.worker.process.losses import Gone, LossReporter
+from headgate.worker.registrations import left_behind
+
+log = logging.getLogger("headgate.worker")
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 30.0
+STEADY = 10.0
+"""Seconds after which a child counts as having worked: its next end is a new accident."""
+LAST_REPORTS = 2.0
+"""Seconds to tell the store of the last children's workers before the supervisor ends."""
+HARD_WAIT = 5.0
+"""Seconds that a child has after the second signal before it is killed."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A child ended."""
+
+    index: int
+    code: int
+
+
+class Signalled(msgspec.Struct, frozen=True):
+    """Somebody wants us to stop."""
+
+    number: int
+
+
+Spawn = Callable[[Plan, int, int | None], "subprocess.Popen[bytes]"]
+
+
+class Child:
+    """One place in the row of worker processes, whoever fills it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.process: subprocess.Popen[bytes] | None = None
+        self.registry: IO[bytes] | None = None
+        self.started_at = 0.0
+        self.start_at: float | None = 0.0
+        self.starts = 0
+        self.wait = FIRST_WAIT
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process fills it now."""
+        return self.process is not None
+
+    def signal(self, number: int) -> None:
+        """Send a signal, if there is anyone to get it."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(number)
+
+    def next_wait(self, now: float) -> float:
+        """Seconds until it is started again: longer each time, unless it worked for a while."""
+        if now - self.started_at >= STEADY:
+            self.wait = FIRST_WAIT
+        wait, self.wait = self.wait, min(self.wait * 2, LONGEST_WAIT)
+        return wait
+
+
+def spawn(plan: Plan, index: int, registry: int | None) -> subprocess.Popen[bytes]:
+    """Start a child. It gets a session of its own, so that Ctrl-C reaches it through us only, a pipe as standard
+    input, whose end tells it that we are gone, and a file for its registrations."""
+    text = msgspec.json.encode(plan.for_child(index, registry)).decode()
+    command = [sys.executable, "-m", "headgate.worker.process.child", text]
+    files = () if registry is None else (registry,)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, pass_fds=files)
+
+
+class Supervisor:
+    """`run()` is the whole of it; `pids` are the living children."""
+
+    def __init__(self, plan: Plan, *, spawn: Spawn = spawn) -> None:
+        self._plan = plan
+        self._spawn = spawn
+        self._children = [Child(index) for index in range(plan.processes)]
+        self._queue: queue.SimpleQueue[Ended | Signalled] = queue.SimpleQueue()
+        self._signals = 0
+        self._kill_at: float | None = None
+        self._killing = False
+        self._losses = LossReporter()
+        self._code = DONE
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the children, in their order."""
+        return [child.process.pid for child in self._children if child.process is not None]
+
+    def run(self) -> int:
+        """Supervise until all children have stopped on request; returns the exit code."""
+        with self._handlers():
+            while not (self._signals and not self.pids):
+                self._start_due()
+                self._kill_late()
+                if event := self._next():
+                    self._handle(event)
+        self._losses.close(LAST_REPORTS)
+        return self._code
+
+    def stop(self) -> None:
+        """Stop as if signalled; from any thread."""
+        self._queue.put(Signalled(signal.SIGTERM))
+
+    def _start_due(self) -> None:
+        for child in self._children:
+            if not self._signals and child.start_at is not None and child.start_at <= time.monotonic():
+                self._start(child)
+
+    def _start(self, child: Child) -> None:
+        file = None
+        if os.name == "posix":  # elsewhere a process cannot be given a file without a name
+            child.registry = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
+            file = child.registry.fileno()
+        process = child.process = self._spawn(self._plan, child.index, file)
+        child.start_at, child.started_at = None, time.monotonic()
+        child.starts += 1
+        log.info(
+            "worker process %d of %d started (pid %d)", child.index + 1, len(self._children), process.pid
+        )
+
+        def wait() -> None:
+            self._queue.put(Ended(child.index, process.wait()))
+
+        threading.Thread(target=wait, name=f"headgate-child-{child.index + 1}", daemon=True).start()
+
+    def _next(self) -> Ended | Signalled | None:
+        times = [
+            child.start_at for child in self._children if child.start_at is not None and not self._signals
+        ]
+        times += [] if self._kill_at is None else [self._kill_at]
+        try:
+            return self._queue.get(timeout=max(min(times) - time.monotonic(), 0) if times else None)
+        except queue.Empty:
+            return None
+
+    def _handle(self, event: Ended | Signalled) -> None:
+        match event:
+            case Ended():
+                self._ended(self._children[event.index], event.code)
+            case Signalled():
+                self._signalled()
+            case _:
+                assert_never(event)
+
+    def _ended(self, child: Child, code: int) -> None:
+        if child.process is not None and child.process.stdin is not None:
+            child.process.stdin.close()
+        child.process = None
+        self._report_losses(child, code)
+        if self._signals:
+            return
+        if code == CANNOT_START and child.starts == 1:
+            self._code = code
+            self._signalled()
+        else:
+            self._start_again(child, code)
+
+    def _report_losses(self, child: Child, code: int) -> None:
+        """A child that crashed has lost its workers; one that ended, or was killed, because it was told to has not."""
+        if child.registry is None:
+            return
+        with child.registry as file:
+            store, workers = left_behind(file.fileno())
+        if store is not None:
+            told = code in (DONE, RELOAD) or (self._killing and code == -signal.SIGKILL)
+            until = time.monotonic() + self._plan.lease
+            self._losses.report(Gone(store, workers, not told, until))
+        child.registry = None
+
+    def _start_again(self, child: Child, code: int) -> None:
+        now = time.monotonic()
+        wait = 0.0 if code == RELOAD else child.next_wait(now)
+        child.start_at = now + wait
+        if code != RELOAD:
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+            log.warning("worker process %d %s; starting it again in %g s", child.index + 1, how, wait)
+
+    def _signalled(self) -> None:
+        """The first one lets the children finish; the second makes them give back what they run, and soon."""
+        self._signals += 1
+        if self._signals == 2:
+            self._kill_at = time.monotonic() + HARD_WAIT
+        self._killing = self._killing or self._signals > 2
+        for child in self._children:
+            child.signal(signal.SIGTERM if self._signals <= 2 else signal.SIGKILL)
+
+    def _kill_late(self) -> None:
+        if self._kill_at is not None and self._kill_at <= time.monotonic():
+            self._kill_at, self._killing = None, True
+            for child in self._children:
+                child.signal(signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def _handlers(self) -> Generator[None]:
+        """Signals become events; only the main thread may ask for that, tests run elsewhere."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            self._queue.put(Signalled(number))
+
+        before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def supervise(plan: Plan) -> int:
+    """Run the plan's worker processes; returns the exit code."""
+    return Supervisor(plan).run()

@@ -1,0 +1,95 @@
+"""From how a task ended to what the engine is told: the one place that decides it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, assert_never
+
+from headgate.clock import SECOND, duration_us
+from headgate.engine.contract import Attempt, Failed, Outcome, Released, Snoozed, Stopped, Succeeded
+from headgate.errors import CancelJob, ConfigError, FailJob, JobControl, PayloadError, RetryLater, Snooze
+from headgate.worker.run.attempt import Run
+from headgate.worker.run.error_text import error_text
+
+
+def returned(run: Run, value: Any) -> Outcome:
+    """The task returned. What comes after the timeout came too late; everything else that was finished counts."""
+    attempt = run.attempt
+    if run.fate == "timeout":
+        return timed_out(run)
+    try:
+        return Succeeded(attempt.job, attempt.number, run.task.encode_result(value))
+    except Exception as error:  # deterministic: running the task again would not change what it returns
+        return Failed(attempt.job, attempt.number, error_text(_unencodable(error, value)))
+
+
+def raised(run: Run, error: BaseException) -> Outcome:
+    """The task raised. A reason of the worker's own goes before what the exception says."""
+    attempt = run.attempt
+    match run.fate:
+        case "timeout":
+            return timed_out(run)
+        case "release":
+            return Released(attempt.job, attempt.number)
+        case "cancel" | "abandon" if isinstance(error, asyncio.CancelledError):
+            return Stopped(attempt.job, attempt.number)
+        case "cancel" | "abandon" | None:
+            return _by_exception(run, error)
+        case _:
+            assert_never(run.fate)
+
+
+def timed_out(run: Run) -> Outcome:
+    """Its time was up: a failure like any other, retried if the policy covers TimeoutError."""
+    seconds = (run.attempt.timeout or 0) / SECOND
+    return _by_policy(run, TimeoutError(f"the attempt did not end within its timeout of {seconds:g} s"))
+
+
+def undecodable(attempt: Attempt, error: Exception) -> Outcome:
+    """The arguments do not fit the task: no retry will change that."""
+    return Failed(attempt.job, attempt.number, error_text(error))
+
+
+def _by_exception(run: Run, error: BaseException) -> Outcome:
+    if not isinstance(error, JobControl):
+        return _by_policy(run, error)
+    try:
+        return _by_control(run, error)
+    except ConfigError as mistake:  # a delay that is none
+        return _by_policy(run, mistake)
+
+
+def _by_control(run: Run, control: JobControl) -> Outcome:
+    attempt = run.attempt
+    match control:
+        case Snooze():
+            return Snoozed(attempt.job, attempt.number, duration_us(control.delay, "Snooze(delay=)"))
+        case RetryLater():
+            return Failed(attempt.job, attempt.number, error_text(control), _later(attempt, control))
+        case CancelJob():
+            return Stopped(attempt.job, attempt.number, str(control) or None)
+        case FailJob():
+            return Failed(attempt.job, attempt.number, str(control))
+        case _:
+            return Failed(attempt.job, attempt.number, error_text(control))
+
+
+def _by_policy(run: Run, error: BaseException) -> Outcome:
+    attempt = run.attempt
+    again = run.task.retry.covers(error) and attempt.tries < attempt.retry.attempts
+    wait = attempt.retry.wait_with_jitter(attempt.tries) if again else None
+    return Failed(attempt.job, attempt.number, error_text(error), wait)
+
+
+def _later(attempt: Attempt, control: RetryLater) -> int | None:
+    if attempt.tries >= attempt.retry.attempts:
+        return None
+    if control.delay is None:
+        return attempt.retry.wait_with_jitter(attempt.tries)
+    return duration_us(control.delay, "RetryLater(delay=)")
+
+
+def _unencodable(error: Exception, value: Any) -> Exception:
+    if isinstance(error, PayloadError):
+        return error
+    return PayloadError(f"the result, a {type(value).__name__}, cannot travel as JSON: {error}")

@@ -1,0 +1,133 @@
+"""A worker's work for one part of the store: its lease, its exchanges, its sweeps. Most stores have one part.
+
+Parts share nothing but the places of the worker and the turn for suspects: what is wrong with one leaves the others
+alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headgate.engine.contract import Part
+from headgate.errors import HeadgateError
+from headgate.worker.bell import Bell
+from headgate.worker.duties.duty import Duty, keep
+from headgate.worker.duties.recheck import Recheck
+from headgate.worker.duties.sweep import Sweep
+from headgate.worker.engine_status import Backoff, Link
+from headgate.worker.events import Events
+from headgate.worker.options import Options
+from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.lease import Heartbeat, Lease
+from headgate.worker.run.loop import ExchangeLoop
+from headgate.worker.run.outbox import Outbox
+from headgate.worker.run.runner import Runner
+from headgate.worker.run.suspects import SuspectsTurn
+from headgate.worker.run.threads import Threads
+from headgate.worker.runnable import Runnable
+
+log = logging.getLogger("headgate.worker")
+
+
+class PartWork:
+    """Made inside a running event loop. `run()` exchanges until told to end; `keep()` does the duties beside it."""
+
+    def __init__(
+        self,
+        part: Part,
+        tasks: Mapping[str, Runnable],
+        options: Options,
+        threads: Threads,
+        capacity: Capacity,
+        suspects: SuspectsTurn,
+        events: Events,
+        *,
+        cheap_steps: bool,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.events = events
+        self.bell = Bell(loop)
+        self.outbox = Outbox(loop, self.bell)
+        self.link = Link(events, part.name)
+        self.runner = Runner(loop, tasks, self.outbox, threads, capacity, events)
+        self.lease = Lease(part, options, frozenset(tasks), loop, self._fence)
+        self.exchange = ExchangeLoop(
+            part,
+            loop,
+            self.bell,
+            options,
+            self.lease,
+            self.runner,
+            self.outbox,
+            sweep := Sweep(part, loop, sweep_bell := Bell(loop), events),
+            self.link,
+            capacity,
+            suspects,
+            events,
+            cheap_steps=cheap_steps,
+        )
+        self.sweep = sweep
+        self._heartbeat = Heartbeat(self.lease, self.runner, self.exchange.stuck_for, events)
+        self._recheck = Recheck(part, events)
+        self._bells: dict[Duty, Bell] = {sweep: sweep_bell, self._heartbeat: (beat_bell := Bell(loop))}
+        # The lease may be near its end after an outage: renew it as soon as the store answers again.
+        self.exchange.recovered = beat_bell.ring
+        self._loop = loop
+        self._part = part
+        self._options = options
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing runs and everything is reported."""
+        return not self.runner.running and self.outbox.empty
+
+    @property
+    def still(self) -> bool:
+        """Whether it is calm, and was told that there is nothing to be had."""
+        return self.calm and self.exchange.idle
+
+    async def run(self) -> None:
+        """Exchange until told to end."""
+        unwatch = self._part.watch_work(self.exchange.wake, self._options.queues.served)
+        try:
+            await self.exchange.run()
+        finally:
+            unwatch()
+
+    def keep(self, *others: Duty, drain: bool) -> list[asyncio.Task[None]]:
+        """Start the duties; to drain needs no more than the lease."""
+        duties: Sequence[Duty] = [] if drain else [self.sweep, self._recheck, *others]
+        return [self._loop.create_task(self._keep(duty)) for duty in (self._heartbeat, *duties)]
+
+    async def _keep(self, duty: Duty) -> None:
+        timing = self.lease.timing
+        bell = self._bells.get(duty) or Bell(self._loop)
+        await keep(duty, bell, self.link, Backoff(timing.retry), timing.call)
+
+    def _fence(self, why: str) -> None:
+        """The lease is gone: first cancel what runs, then forget what it had to say."""
+        count = self.runner.abandon()
+        self.outbox.clear()
+        log.error("worker %s lost its lease (%s); %d running jobs were cancelled", self.lease.id, why, count)
+        self.events.emit("fenced", worker=self.lease.id, why=why, abandoned=count)
+        self.bell.ring()
+
+    async def retire(self, seconds: float) -> None:
+        """End the lease. What still runs keeps its slots: the lease is left to lapse when the process is gone."""
+        if self.runner.running:
+            self.lease.forget()
+            return
+        try:
+            await asyncio.wait_for(self.lease.end(seconds), seconds)
+        except (HeadgateError, TimeoutError) as error:
+            log.warning("worker %s could not retire, its lease will lapse: %r", self.lease.id, error)
+
+
+async def end_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,199 @@
+"""A shift: one run of a worker, from its first registration to its retirement. Puts the parts together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from headgate.engine.contract import Engine
+from headgate.limits import FloatingRule
+from headgate.worker.duties.floating import Floating
+from headgate.worker.duties.ticker import Ticker
+from headgate.worker.events import Event, Events
+from headgate.worker.options import Options
+from headgate.worker.run.attempt import Run
+from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.part import PartWork, end_all
+from headgate.worker.run.suspects import SuspectsTurn
+from headgate.worker.run.threads import Threads
+from headgate.worker.run.watchdog import Watchdog
+from headgate.worker.runnable import Runnable
+
+log = logging.getLogger("headgate.worker")
+
+LAST_CALL = 2.0
+"""Seconds that attempts have to end after they were asked to, and outcomes to be sent, before the worker goes."""
+REMINDER = 10.0
+"""Seconds between two log lines about what a stopping worker waits for."""
+
+
+class Shift:
+    """Made inside a running event loop; `work()` is the whole of it. `drain` leaves the duties to whoever drains.
+
+    `alone` says that the process ends with this worker: what cannot be stopped ends with it then.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tasks: Mapping[str, Runnable],
+        floating: Sequence[FloatingRule],
+        options: Options,
+        events: Events,
+        *,
+        drain: bool = False,
+        alone: bool = False,
+    ) -> None:
+        self.events = events
+        self.ticker = Ticker(engine, tasks.values(), events)
+        self.floating = Floating(engine, floating, events)
+        known: dict[str, Runnable] = {**tasks, **self.floating.tasks}
+        uses_threads = any(not task.is_async for task in known.values())
+        self._threads = Threads(options.threads, options.name)
+        capacity = Capacity(options.concurrency, self._threads, uses_threads=uses_threads)
+        suspects = SuspectsTurn()
+        self.parts = [
+            PartWork(
+                part,
+                known,
+                options,
+                self._threads,
+                capacity,
+                suspects,
+                events,
+                cheap_steps=engine.cheap_steps,
+            )
+            for part in engine.parts()
+        ]
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._drain = drain
+        self._alone = alone
+        self._watchdog = Watchdog(self._loop, self.parts, events)
+        self._hurry = asyncio.Event()
+        self._winding_down: asyncio.Task[None] | None = None
+        self._exchanging: list[asyncio.Task[None]] = []
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids under which it is registered, one per part of the store."""
+        return [part.lease.id for part in self.parts if part.lease.id]
+
+    @property
+    def running(self) -> list[Run]:
+        """The attempts that it runs."""
+        return [run for part in self.parts for run in part.runner.running.values()]
+
+    @property
+    def started(self) -> int:
+        """How many attempts were started."""
+        return sum(part.runner.started for part in self.parts)
+
+    async def work(self) -> None:
+        """Register, work until stopped, retire. Raises what a worker cannot work with, such as a newer schema."""
+        duties = self._keep_duties()
+        self._exchanging = [self._loop.create_task(part.run()) for part in self.parts]
+        if not self._drain:
+            self._watchdog.start()
+        try:
+            await self._exchange()
+        finally:
+            await end_all(self._exchanging)
+            await self._leave()
+            await end_all(duties if self._winding_down is None else [*duties, self._winding_down])
+            self._watchdog.stop()
+            await asyncio.gather(*(part.retire(LAST_CALL) for part in self.parts))
+            self._threads.close()
+            self.events.emit("stopped")
+
+    def stop(self) -> None:
+        """Stop in good order; a second time, without waiting for what can be stopped."""
+        if self._winding_down is None:
+            self._winding_down = self._loop.create_task(self._wind_down())
+        else:
+            self._hurry.set()
+
+    def _keep_duties(self) -> list[asyncio.Task[None]]:
+        """The first part also keeps the duties that concern the whole store."""
+        first, *rest = self.parts
+        duties = first.keep(*(d for d in (self.ticker, self.floating) if d.needed), drain=self._drain)
+        return duties + [task for part in rest for task in part.keep(drain=self._drain)]
+
+    async def _exchange(self) -> None:
+        """Until all parts have ended, or one cannot go on: then the worker cannot."""
+        try:
+            await asyncio.gather(*self._exchanging)
+        except asyncio.CancelledError:
+            if not all(part.exchange.ending for part in self.parts):
+                raise
+
+    async def _leave(self) -> None:
+        """Cut short: cancel what runs. Coroutines end soon, and are given back; threads keep their slots."""
+        runs = self.running
+        for run in runs:
+            run.interrupt("release")
+        if handles := [run.handle for run in runs if run.handle is not None]:
+            await asyncio.wait(handles, timeout=LAST_CALL)
+        await asyncio.gather(*(part.exchange.report_rest() for part in self.parts if part.runner.running))
+
+    async def _wind_down(self) -> None:
+        """Claim no more, wait, ask what still runs to end and give it back. The lease is renewed meanwhile."""
+        for part in self.parts:
+            part.exchange.claiming = False
+        running = len(self.running)
+        log.info("stopping: waiting up to %g s for %d running jobs", self._options.grace, running)
+        self.events.emit("stopping")
+        await self._calm(self._options.grace)
+        if self.running:
+            for part in self.parts:
+                part.runner.release()
+            self._hurry.clear()
+            await self._calm(LAST_CALL)
+        await self._wait_for_the_rest()
+        for part in self.parts:
+            part.exchange.ending = True
+            part.bell.ring()
+        await asyncio.sleep(LAST_CALL)
+        for exchanging in self._exchanging:  # the engine does not answer: go without
+            exchanging.cancel()
+
+    async def _wait_for_the_rest(self) -> None:
+        """What cannot be stopped keeps its slots. Only the end of the process ends it; without that, wait for it."""
+        while runs := self.running:
+            for run in runs:
+                self._say_what_runs_on(run)
+            if self._alone:
+                return
+            self._hurry.clear()
+            await self._calm(REMINDER)
+
+    def _say_what_runs_on(self, run: Run) -> None:
+        attempt = run.attempt
+        then = "it ends with the process" if self._alone else "waiting for it, since it holds its slots"
+        text = "job %s (%s) did not end when it was asked to, %.0f s after its start; %s"
+        log.warning(
+            text,
+            attempt.job,
+            attempt.task,
+            run.seconds,
+            then,
+            extra={"job": attempt.job, "task": attempt.task},
+        )
+
+    async def _calm(self, seconds: float) -> None:
+        """Wait until nothing runs and everything is reported, or until time or patience is over."""
+        calm = asyncio.Event()
+
+        def listen(_: Event) -> None:
+            if all(part.calm for part in self.parts):
+                calm.set()
+
+        self.events.listeners.append(listen)
+        for part in self.parts:
+            part.bell.ring()
+        listen(Event("stopping"))
+        waits = [self._loop.create_task(event.wait()) for event in (calm, self._hurry)]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await end_all(waits)
+        self.events.listeners.remove(listen)

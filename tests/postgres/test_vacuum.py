@@ -1,0 +1,51 @@
+"""Tables stay small under churn."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.engine.contract import Limit, Settings, Succeeded, Worker
+from headgate.engine.postgres import PostgresEngine, vacuum
+from headgate.engine.postgres.pools import Pools
+from headgate.engine.rules.audit import audit
+from headgate.job import NewJob
+from headgate.keys import Key, canonical
+from tests.postgres.statistics import flush
+from tests.postgres_server import PostgresProcess
+
+
+@pytest.mark.parametrize("dead", [0, 10**6])
+async def test_dead_rows_are_vacuumed_when_there_are_enough_of_them(
+    engine: PostgresEngine, process: PostgresProcess, schema: str, monkeypatch: pytest.MonkeyPatch, dead: int
+) -> None:
+    monkeypatch.setattr(vacuum, "DEAD", dead)
+    await engine.declare([Limit("A", "concurrency", None)])
+    await engine.register(Worker("w", frozenset("t")))
+    uses = canonical([(Key("A"), 1)])
+    for number in range(20):
+        await engine.enqueue([NewJob(f"j{number}", "t", uses=uses)])
+    answer = await engine.exchange("w", [], 200)
+    assert len(answer.attempts) == 20
+    await engine.exchange("w", [Succeeded(each.job, each.number) for each in answer.attempts], 0)
+    pools = Pools(process.dsn, "the server", {}, Settings())
+    await flush(engine)
+    before = vacuums(process, schema)
+    await vacuum.Vacuum(pools, schema).run()
+    await pools.close()
+    await flush(engine)
+    times = 0 if dead else 1
+    assert {table: count - before[table] for table, count in vacuums(process, schema).items()} == {
+        "live": times,
+        "rechecks": times,
+    }
+    assert audit(await engine.snapshot()) == []
+
+
+def vacuums(process: PostgresProcess, schema: str) -> dict[str, int]:
+    return dict(
+        process.execute(
+            "SELECT relname, vacuum_count FROM pg_stat_user_tables WHERE schemaname = %s AND relname = ANY (%s)",
+            schema,
+            list(vacuum.TABLES),
+        )
+    )
