@@ -8,7 +8,8 @@ Models of pydantic are recognised by what they can do, so that it need not be in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -83,6 +84,31 @@ def sorted_text(value: Any, what: str) -> str:
     return _sorted.encode(value).decode()
 
 
+def in_utc(value: Any) -> Any:
+    """A value whose points in time are told in UTC; those without a zone stay as they are."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is None else value.astimezone(UTC)
+    if isinstance(value, int | float | bytes | None):
+        return value
+    try:
+        plain = msgspec.to_builtins(
+            value, builtin_types=(datetime,), enc_hook=_encode_model, order="deterministic"
+        )
+    except Exception:  # what has no JSON form is refused where it is encoded
+        return value
+    return _each_in_utc(plain)
+
+
+def _each_in_utc(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return in_utc(value)
+    if isinstance(value, dict):
+        return {name: _each_in_utc(one) for name, one in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_each_in_utc(one) for one in cast("list[Any]", value)]
+    return value
+
+
 def decode(text: str | bytes) -> Any:
     """Plain JSON values."""
     return msgspec.json.decode(text)
@@ -123,16 +149,52 @@ def _strangers(info: Any, seen: set[Any]) -> Iterable[Any]:
             yield from _strangers(item, seen)
 
 
+def is_plain(kind: Any) -> bool:
+    """Whether a declared type says nothing about what is inside: Any, `dict`, `list[Any]`, `dict[str, Any]` …"""
+    try:
+        return _says_nothing(msgspec.inspect.type_info(kind))
+    except TypeError:
+        return False
+
+
+def _says_nothing(info: Any) -> bool:
+    match info:
+        case msgspec.inspect.AnyType():
+            return True
+        case msgspec.inspect.DictType():
+            text_or_any = isinstance(info.key_type, msgspec.inspect.StrType | msgspec.inspect.AnyType)
+            return text_or_any and _says_nothing(info.value_type)
+        case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
+            return _says_nothing(info.item_type)
+        case _:
+            return False
+
+
+def _not_plain(value: Any) -> Iterator[str]:
+    """What is not JSON's own, in words."""
+    if isinstance(value, dict):
+        for key, one in cast("dict[Any, Any]", value).items():
+            if not isinstance(key, str):
+                yield f"the key {key!r:.60}, a {type(key).__name__}"
+            yield from _not_plain(one)
+    elif isinstance(value, list | tuple):
+        for one in cast("list[Any]", value):
+            yield from _not_plain(one)
+    elif not isinstance(value, str | int | float | bool | None):
+        yield f"{value!r:.60}, a {type(value).__name__}"
+
+
 class Payload:
     """The arguments of one task: names, types and which may be left out, compiled into an encoder and a decoder."""
 
-    __slots__ = ("_decoder", "_untyped", "_what", "limit", "names")
+    __slots__ = ("_decoder", "_plain", "_untyped", "_what", "limit", "names")
 
     def __init__(self, task: str, types: Mapping[str, Any], optional: frozenset[str], limit: int) -> None:
         self._what = f"arguments of task {task!r}"
         self.limit = limit
         self.names = tuple(types)
         self._untyped = tuple(name for name, kind in types.items() if kind is Any)
+        self._plain = tuple(name for name, kind in types.items() if is_plain(kind))
         for name, kind in types.items():
             decoder(kind, f"parameter {name!r} of task {task!r}")
         fields = [
@@ -152,7 +214,11 @@ class Payload:
                 f"{self._what}: {len(raw):,} bytes of JSON, more than the payload limit of {self.limit:,}; store "
                 "large data elsewhere and pass a reference, or raise App(payload_limit=)"
             )
-        return raw.decode(), self.decode(raw)
+        arguments = self.decode(raw)
+        for name in self._plain:
+            if name in values and getattr(arguments, name) != values[name]:
+                self._refuse_changed(name, values[name])
+        return raw.decode(), arguments
 
     def decode(self, raw: str | bytes) -> Any:
         """JSON text as a record of arguments."""
@@ -160,6 +226,14 @@ class Payload:
             return self._decoder.decode(raw)
         except Exception as error:
             raise PayloadError(f"{self._what} do not fit: {error}") from None
+
+    def _refuse_changed(self, name: str, value: Any) -> None:
+        """Refuse what would come back as something else; a tuple that comes back as a list is the same to JSON."""
+        if stranger := next(_not_plain(value), None):
+            raise PayloadError(
+                f"{self._what}: parameter {name!r} holds {stranger}, which would come back changed; where nothing more "
+                "is declared, JSON's own types travel, with texts as keys; annotate the parameter, as in dict[int, str]"
+            )
 
     def _refuse_untyped(self, name: str, value: Any) -> None:
         raise PayloadError(

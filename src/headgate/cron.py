@@ -56,11 +56,25 @@ class Cron:
         try:
             next(self.after(instant_us(datetime.now(UTC), "now")))
         except CronSimError as error:
+            if self._never_comes():
+                raise ConfigError(
+                    f"cron={written!r} would never fire: none of its months has such a day"
+                ) from None
             raise ConfigError(
                 f"cron={written!r}: {error}; five fields are needed, e.g. '0 2 * * *'"
             ) from None
         except StopIteration:
             raise ConfigError(f"cron={written!r} would not fire within 50 years") from None
+
+    def _never_comes(self) -> bool:
+        """Whether it can be read, but for the months: the 30th of February."""
+        minute, hour, day, month, weekday = self.expression.split()
+        try:
+            next(CronSim(f"{minute} {hour} {day} * {weekday}", datetime.now(UTC)))
+            next(CronSim(f"{minute} {hour} * {month} {weekday}", datetime.now(UTC)))
+        except (CronSimError, StopIteration):
+            return False
+        return True
 
     def __repr__(self) -> str:
         return f"Cron({self.expression!r}, {self.zone})"

@@ -92,7 +92,7 @@ class RetryLater(JobControl):
 
     def __init__(self, delay: float | timedelta | None = None, reason: str = "") -> None:
         super().__init__(reason or "asked to be retried later")
-        self.delay = delay
+        self.delay = None if delay is None else _checked(delay, "RetryLater(delay=)")
 
 
 class Snooze(JobControl):
@@ -100,7 +100,15 @@ class Snooze(JobControl):
 
     def __init__(self, delay: float | timedelta) -> None:
         super().__init__("snoozed")
-        self.delay = delay
+        self.delay = _checked(delay, "Snooze(delay=)")
+
+
+def _checked(delay: float | timedelta, what: str) -> float | timedelta:
+    """A delay that is none is refused in the line that says it, not later in the worker."""
+    from headgate.clock import duration_us  # the clock raises errors of this module
+
+    duration_us(delay, what)
+    return delay
 
 
 class CancelJob(JobControl):

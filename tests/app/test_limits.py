@@ -89,7 +89,7 @@ async def test_caps_of_tasks_and_queues_are_limits_and_not_in_the_job(app: App):
         ("x" * 251, 1, "257 bytes"),
         ("headgate", 1, "reserved"),
         ("email", -1, "from 0"),
-        ("email", None, "whole number"),
+        ("email", "5", "whole number"),
     ],
 )
 def test_a_cap_on_a_queue_that_cannot_work_is_refused(app: App, name: str, most: Any, message: str):
@@ -195,9 +195,9 @@ async def test_a_floating_limit_that_nobody_registered_is_refused_when_used(app:
 
 
 def test_a_floating_limit_is_registered_once(app: App):
-    app.floating_limit("llm", default=1)(print)
+    app.floating_limit("llm", default=1)(lambda limit: 1)
     with pytest.raises(ConfigError, match="already"):
-        app.floating_limit("llm", default=1)(print)
+        app.floating_limit("llm", default=1)(lambda limit: 1)
 
 
 async def test_limits_of_single_jobs_follow_the_newest_word(app: App):
@@ -438,7 +438,7 @@ def test_a_floating_and_a_concurrency_limit_of_one_name_are_refused(app: App):
     async def one() -> None: ...
 
     with pytest.raises(ConfigError, match="'api' is declared as concurrency and as floating"):
-        app.floating_limit("api", default=1)(print)
+        app.floating_limit("api", default=1)(lambda limit: 1)
     with pytest.raises(ConfigError, match="'api' is declared as concurrency and as floating"):
 
         @app.task(limits=[FloatingLimit("api")])

@@ -23,7 +23,9 @@ def test_a_key_is_closed_explained_and_opened(store: Headgate) -> None:
     closed = store("limit", "set", "customer=1", "0", "--why", "on holiday", "--by", "ops", "--until", "2h")
     assert closed.out == "customer=1 is closed now.\n"
     store.work()
-    assert "set by ops: on holiday" in store("explain", id).out
+    explained = store("explain", id).out
+    assert "(a limit of 0, set by ops until 20" in explained
+    assert "(in 120 min): on holiday)" in explained
     (row,) = [limit for limit in store("limits", "--json").documents if limit["key"] == "customer=1"]
     assert (row["max"], row["declared"]) == (0, 1)
     assert list(row["override"]) == ["max", "by", "at", "why", "until"]

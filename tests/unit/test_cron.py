@@ -83,7 +83,7 @@ def test_names_and_last_days_and_macros_are_understood():
         ("61 * * * *", "Bad minute"),
         ("* * *", "3 fields"),
         ("0 0 2 * * *", "use every="),
-        ("0 0 30 2 *", "Bad day-of-month"),
+        ("0 0 30 2 *", "would never fire"),
         ("@sometimes", "1 fields"),
         ("", "0 fields"),
         (5, "a text is needed"),

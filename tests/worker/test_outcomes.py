@@ -77,9 +77,13 @@ async def test_snooze_does_not_count(engine):
 
 
 async def test_a_snooze_with_a_senseless_delay_is_a_failure(engine):
-    job = await run(engine, raising(Snooze(delay=-1)))
+    async def work():
+        raise Snooze(delay=-1)
+
+    job = await run(engine, work)
     assert job.state is JobState.FAILED
     assert "Snooze(delay=)" in error_of(job)
+    assert "raise Snooze(delay=-1)" in error_of(job)
 
 
 async def test_cancel_job_ends_the_job_as_cancelled(engine):

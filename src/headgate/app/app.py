@@ -7,6 +7,7 @@ Nothing happens at import: the store is opened on first use, or by `async with a
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -23,11 +24,15 @@ from typing import (
     Unpack,
 )
 
+from headgate.app.async_only import AsyncOnly
 from headgate.app.client import Clock, Hub
 from headgate.app.declarations import Declarations
+from headgate.app.defaults import TaskDefaults, check_defaults
 from headgate.app.handle import JobHandle
 from headgate.app.importing import ImportRecord, import_jobs
+from headgate.app.known_names import unknown_queues
 from headgate.app.operations import Operations
+from headgate.app.options import LEAST_RETENTION
 from headgate.app.sync import twin
 from headgate.clock import SECOND, duration_us
 from headgate.engine.contract import Engine, ImportResult, Settings
@@ -38,6 +43,8 @@ from headgate.limits import check_max
 
 if TYPE_CHECKING:
     from headgate.worker import Worker
+
+log = logging.getLogger("headgate.app")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,7 +74,8 @@ class App(Declarations, Operations):
 
     `retention` says how long ended jobs are kept: one duration for all, or `{"succeeded": …, "failed": …,
     "cancelled": …}` (default one day, and 14 days for the other two). `timeout` is how long the store may take to
-    answer one call before it raises EngineUnavailable. `clock` replaces the store's, for tests.
+    answer one call before it raises EngineUnavailable. `clock` replaces the store's, for tests. `defaults` holds for
+    tasks that say nothing else.
     """
 
     def __init__(
@@ -81,6 +89,7 @@ class App(Declarations, Operations):
         busy_timeout: Duration = 30,
         timeout: Duration = 30,
         clock: Clock | None = None,
+        defaults: TaskDefaults | None = None,
     ) -> None:
         settings = Settings(
             patience=check_max(patience, "patience="),
@@ -90,7 +99,8 @@ class App(Declarations, Operations):
             **_retention(retention),
         )
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
-        super().__init__(Hub(address, settings, _check_payload_limit(payload_limit), clock))
+        client = Hub(address, settings, _check_payload_limit(payload_limit), clock)
+        super().__init__(client, check_defaults(defaults, "App(defaults=)"))
 
     @property
     def url(self) -> str:
@@ -140,20 +150,30 @@ class App(Declarations, Operations):
 
     async def run_worker(self, *, signals: bool = False, **options: Unpack[WorkerOptions]) -> None:
         """Work until cancelled or, with `signals`, until SIGTERM or SIGINT."""
-        await (await self._worker(options)).run(signals=signals)
+        with self.portal.worker_loops.here():
+            await (await self._worker(options)).run(signals=signals)
+
+    def worker(self, **options: Unpack[WorkerOptions]) -> AsyncOnly[Worker]:
+        """A worker beside whatever else this event loop does: `async with app.worker(concurrency=100): …`."""
+        return AsyncOnly(
+            self._embedded(options),
+            "a worker needs an event loop: write `async with app.worker()`, or app.run_worker_sync() in a thread",
+        )
 
     @asynccontextmanager
-    async def worker(self, **options: Unpack[WorkerOptions]) -> AsyncGenerator[Worker]:
-        """A worker beside whatever else this event loop does: `async with app.worker(concurrency=100): …`."""
-        async with await self._worker(options) as worker:
-            yield worker
+    async def _embedded(self, options: WorkerOptions) -> AsyncGenerator[Worker]:
+        with self.portal.worker_loops.here():
+            async with await self._worker(options) as worker:
+                yield worker
 
     async def _worker(self, options: WorkerOptions) -> Worker:
         from headgate.worker import Worker
 
-        return Worker(
-            await self._hub.engine(), self._tasks, floating=tuple(self._floating.values()), **options
-        )
+        engine = await self._hub.engine()
+        worker = Worker(engine, self._tasks, floating=tuple(self._floating.values()), **options)
+        for sentence in await unknown_queues(engine, options.get("queues"), self.queue_names):
+            log.warning("%s", sentence)
+        return worker
 
     async def run_until_idle(
         self, *, queues: Iterable[str] | Mapping[str, float] | None = None, concurrency: int = 100
@@ -252,7 +272,8 @@ def _retention(given: Duration | Mapping[str, Duration] | None) -> dict[str, int
         if state not in states:
             raise ConfigError(f"retention={given!r}: {state!r} is not one of {', '.join(states)}")
     return {
-        f"keep_{state}": duration_us(value, f"retention of {state} jobs") for state, value in kept.items()
+        f"keep_{state}": max(duration_us(value, f"retention of {state} jobs"), LEAST_RETENTION)
+        for state, value in kept.items()
     }
 
 

@@ -2,46 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta, tzinfo
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from headgate.app.client import Hub
-from headgate.app.options import JobOptions, check_priority, check_queue, check_timeout
-from headgate.app.task import AnyTask, Task
+from headgate.app.defaults import NOTHING, TaskDefaults, check_defaults, resolved
+from headgate.app.options import JobOptions, check_queue
+from headgate.app.task import AnyTask, AsyncTask, SyncTask, is_async
+from headgate.app.task_function import check_function
+from headgate.app.task_options import TaskOptions, check_known, schedule_of
 from headgate.clock import duration_us
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
-from headgate.job import DEFAULT_PRIORITY
 from headgate.keys import check_name
-from headgate.limits import AnyLimit, FloatingRule, check_max
+from headgate.limits import FloatingLimitView, FloatingRule, check_max
 from headgate.limits.registered import as_floating
-from headgate.periodic import Schedule, schedule
-from headgate.retry import LOST_ONLY, Retry
+from headgate.retry import Retry
+
+if TYPE_CHECKING:
+    from headgate.app.task_set import TaskSet
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
 
 Duration = float | timedelta
+FloatingFunction = Callable[[FloatingLimitView], int | Awaitable[int]]
+F = TypeVar("F", bound=FloatingFunction)
+Resolve = Callable[[TaskDefaults], tuple[JobOptions, Retry]]
 
 
 class TaskDecorator(Protocol):
     """What `@app.task(...)` gives."""
 
     @overload
-    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    def __call__(  # pyright: ignore[reportOverlappingOverload] - the first one that fits counts
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
     @overload
-    def __call__(self, fn: Callable[P, R], /) -> Task[P, R]: ...
+    def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+def make_task(
+    client: Hub,
+    fn: Callable[..., Any],
+    options: TaskOptions,
+    resolve: Resolve,
+    kind: type[AnyTask] | None = None,
+) -> AnyTask:
+    """A task, not yet one of any app; `resolve` says what counts where the task says nothing."""
+    check_function(fn)
+    name = options.get("name")
+    chosen = kind or cast("type[AnyTask]", AsyncTask if is_async(fn, name or _name_of(fn)) else SyncTask)
+    job_options, retry = resolve(own_words(options))
+    return chosen(
+        client,
+        fn,
+        name=name,
+        options=job_options,
+        retry=retry,
+        max_concurrent=options.get("max_concurrent"),
+        limits=options.get("limits"),
+        schedule=schedule_of(options),
+    )
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    return getattr(fn, "__name__", "")
+
+
+def own_words(options: TaskOptions) -> TaskDefaults:
+    """What a task itself says about its jobs."""
+    return TaskDefaults(
+        queue=options.get("queue"),
+        priority=options.get("priority"),
+        retry=options.get("retry"),
+        timeout=options.get("timeout"),
+        retention=options.get("retention"),
+    )
 
 
 class Declarations:
     """The part of an app that says what there is."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, defaults: TaskDefaults = NOTHING) -> None:
         self._hub = hub
         self._tasks: dict[str, AnyTask] = {}
+        self._own: dict[str, TaskDefaults] = {}
         self._floating: dict[str, FloatingRule] = {}
+        self._defaults = defaults
+        self._queues: dict[str, TaskDefaults] = {}
 
     @property
     def tasks(self) -> Mapping[str, AnyTask]:
@@ -49,80 +99,80 @@ class Declarations:
         return self._tasks
 
     @overload
-    def task(self, fn: Callable[P, Awaitable[R]], /) -> Task[P, R]: ...
+    def task(  # pyright: ignore[reportOverlappingOverload] - the first one that fits counts
+        self, fn: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
     @overload
-    def task(self, fn: Callable[P, R], /) -> Task[P, R]: ...
+    def task(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
     @overload
-    def task(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        max_concurrent: int | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        retry: Retry | None = None,
-        timeout: Duration | None = None,
-        retention: Duration | None = None,
-        limits: Sequence[AnyLimit] = (),
-        cron: str | None = None,
-        every: Duration | None = None,
-        timezone: str | tzinfo | None = None,
-        catch_up: Literal["one", "none", "all"] = "one",
-    ) -> TaskDecorator: ...
+    def task(self, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
     def task(self, fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Declare a task: `@app.task`, or `@app.task(queue="email", max_concurrent=20, …)`.
 
         Its name is the function's unless `name=` says otherwise. Without `retry=` an exception fails the job; attempts
         that are lost with their worker are run again. `cron=` or `every=` make it periodic.
         """
+        check_known(options)
+        given = TaskOptions(**options)
 
         def declare(fn: Callable[..., Any]) -> AnyTask:
-            return self._add(fn, **options)
+            (task,) = self.declare_all([(fn, given)])
+            return task
 
+        if fn is not None:
+            check_function(fn)
         return declare if fn is None else declare(fn)
 
-    def _add(
-        self,
-        fn: Callable[..., Any],
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        max_concurrent: int | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        retry: Retry | None = None,
-        timeout: Duration | None = None,
-        retention: Duration | None = None,
-        limits: Sequence[AnyLimit] = (),
-        **periodic: Any,
-    ) -> AnyTask:
-        task = AnyTask(
-            self._hub,
-            fn,
-            name=name,
-            options=JobOptions(
-                check_queue(queue),
-                check_priority(priority),
-                None if timeout is None else check_timeout(timeout),
-                None if retention is None else duration_us(retention, "retention="),
-            ),
-            retry=_check_retry(retry),
-            max_concurrent=max_concurrent,
-            limits=limits,
-            schedule=_schedule(periodic),
-        )
-        if task.name in self._tasks:
-            raise ConfigError(f"this app has a task {task.name!r} already; give one of them another name=")
+    def include(self, *sets: TaskSet) -> None:
+        """Take up everything that is declared on task sets, now and later."""
+        for each in sets:
+            each.join(self)
+
+    def declare_all(self, declarations: Sequence[tuple[Callable[..., Any], TaskOptions]]) -> list[AnyTask]:
+        """Declare tasks, all or none."""
+        made = [(make_task(self._hub, fn, options, self._resolve), options) for fn, options in declarations]
+        for task, _ in made:
+            if task.name in self._tasks:
+                raise ConfigError(
+                    f"this app has a task {task.name!r} already; give one of them another name="
+                )
+            for limit in task.declared():
+                self._hub.limits.check(limit)
+        for task, options in made:
+            self._add(task, own_words(options))
+        return [task for task, _ in made]
+
+    def _resolve(self, own: TaskDefaults) -> tuple[JobOptions, Retry]:
+        return resolved(own, self._queues, self._defaults)
+
+    def _add(self, task: AnyTask, own: TaskDefaults) -> None:
         self._hub.limits.declare(task.declared())
         self._tasks[task.name] = task
+        self._own[task.name] = own
         self._hub.decoders[task.name] = task.decode_result
-        return task
 
-    def queue(self, name: str, *, max_concurrent: int) -> None:
-        """Cap how many jobs of a queue run at once, over all workers."""
-        most = check_max(max_concurrent, f"max_concurrent of queue {name!r}")
-        cap = check_name(f"queue:{check_queue(name)}", "queue with a cap")
-        self._hub.limits.declare([Limit(cap, "concurrency", most)])
+    def queue(
+        self, name: str, *, max_concurrent: int | None = None, defaults: TaskDefaults | None = None
+    ) -> None:
+        """Cap how many jobs of a queue run at once, over all workers, and say what holds for its tasks."""
+        check_queue(name)
+        if defaults is not None:
+            self._default(name, check_defaults(defaults, f"queue({name!r}, defaults=)"))
+        if max_concurrent is not None:
+            most = check_max(max_concurrent, f"max_concurrent of queue {name!r}")
+            cap = check_name(f"queue:{name}", "queue with a cap")
+            self._hub.limits.declare([Limit(cap, "concurrency", most)])
+        self._queues.setdefault(name, NOTHING)
+
+    def _default(self, queue: str, defaults: TaskDefaults) -> None:
+        """Defaults count for all tasks of a queue, whether they are declared before or after."""
+        if defaults.queue is not None:
+            raise ConfigError(f"queue({queue!r}, defaults={defaults!r}): a queue's defaults name no queue")
+        if self._queues.get(queue, NOTHING) not in (NOTHING, defaults):
+            raise ConfigError(f"queue {queue!r} has other defaults already: {self._queues[queue]!r}")
+        self._queues[queue] = defaults
+        for name, task in self._tasks.items():
+            task.settle(*self._resolve(self._own[name]))
 
     def floating_limit(
         self, name: str, *, default: int, every: Duration = 30, metadata: Mapping[str, Any] | None = None
@@ -138,19 +188,3 @@ class Declarations:
             return function
 
         return register
-
-
-def _check_retry(retry: Any) -> Retry:
-    if retry is None:
-        return LOST_ONLY
-    if not isinstance(retry, Retry):
-        raise ConfigError(f"retry={retry!r}: a Retry is needed, as in Retry(attempts=5)")
-    return retry
-
-
-def _schedule(given: dict[str, Any]) -> Schedule | None:
-    if given.get("cron") is None and given.get("every") is None:
-        if given.get("timezone") is not None:
-            raise ConfigError("timezone= belongs to cron=, which is missing")
-        return None
-    return schedule(**given)

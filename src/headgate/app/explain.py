@@ -120,6 +120,8 @@ def _waiting(facts: Facts) -> str:
     words = f"waits on {limit.key}{_of_tenant(limit)}: {why}"
     if facts.place is not None:
         words += f"; it is {_place(facts.place)} in line"
+    if facts.serving == 0:
+        words += f"; no live worker serves its queue {facts.job.queue!r}"
     if facts.paused:
         words += f"; its queue {facts.job.queue!r} is paused, too"
     return words
@@ -127,10 +129,10 @@ def _waiting(facts: Facts) -> str:
 
 def _slots(limit: LimitStatus, facts: Facts) -> str:
     if limit.max == 0:
-        return f"it is closed (a limit of 0{_author(limit)})"
+        return f"it is closed (a limit of 0{_author(limit, facts.now)})"
     if limit.max is None:
         return "it has no limit any more, and the job is offered at the next claim"
-    held = f"{limit.held} of {limit.max} held{_author(limit)}"
+    held = f"{limit.held} of {limit.max} held{_author(limit, facts.now)}"
     if facts.holders:
         shown = ", ".join(_holder(holder, facts.now) for holder in facts.holders[:3])
         more = f" and {limit.held - 3} more" if limit.held > 3 else ""
@@ -145,21 +147,23 @@ def _promised(offered: int) -> str:
 
 def _rate(limit: LimitStatus, facts: Facts) -> str:
     if limit.max == 0:
-        return f"it is closed (a rate of 0{_author(limit)})"
+        return f"it is closed (a rate of 0{_author(limit, facts.now)})"
     if limit.max is None:
         return "it has no rate any more, and the job is offered at the next claim"
-    pace = f"{limit.max} per {limit.period / SECOND:g} s{_author(limit)}"
+    pace = f"{limit.max} per {limit.period / SECOND:g} s{_author(limit, facts.now)}"
     if facts.earliest is None:
         return f"its rate of {pace} never has as many tokens at once as the job costs"
     when = "now" if facts.earliest <= facts.now else _instant(facts.earliest, facts.now)
     return f"its rate of {pace} is used up; a token comes {when} at the earliest"
 
 
-def _author(limit: LimitStatus) -> str:
+def _author(limit: LimitStatus, now: int) -> str:
     override = limit.override
     if override is None:
         return ""
-    who = f", set by {override.by}" if override.by else ", set by an operator"
+    who = f", set by {override.by or 'an operator'}"
+    if override.until is not None:
+        who += f" until {_moment(override.until, now)}"
     return f"{who}: {override.why}" if override.why else who
 
 
@@ -195,8 +199,12 @@ def _ended(facts: Facts) -> str:
 
 
 def _instant(at: int, now: int) -> str:
+    return f"at {_moment(at, now)}"
+
+
+def _moment(at: int, now: int) -> str:
     clock = from_us(at).isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")
-    return f"at {clock} ({f'in {_span(at - now)}' if at > now else f'{_span(now - at)} ago'})"
+    return f"{clock} ({f'in {_span(at - now)}' if at > now else f'{_span(now - at)} ago'})"
 
 
 def _span(duration: int) -> str:

@@ -61,6 +61,10 @@ def engine_filter(given: Mapping[str, Any]) -> Filter:
 
 def _text(given: Mapping[str, Any], name: str) -> str | None:
     value = given.get(name)
+    if name == "tenant" and value == "":
+        raise ConfigError(
+            "tenant='' names no tenant; leave it out to mean the jobs of all tenants and of none"
+        )
     return None if value is None else check_text(value, f"{name}=")
 
 

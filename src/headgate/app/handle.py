@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from headgate.app.client import Hub
 from headgate.app.explain import Explanation, explanation
 from headgate.app.info import JobInfo, job_info
-from headgate.app.sync import Portal, twin
+from headgate.app.sync import Portal, twin, waiting_twin
 from headgate.clock import SECOND, duration_us
 from headgate.codec import decode
 from headgate.engine.contract import Verdict
@@ -162,7 +162,7 @@ class JobHandle(Generic[R]):
     status_sync = twin(status)
     info_sync = twin(info)
     progress_sync = twin(progress)
-    result_sync = twin(result)
+    result_sync = waiting_twin(result)
     cancel_sync = twin(cancel)
     restart_sync = twin(restart)
     expedite_sync = twin(expedite)

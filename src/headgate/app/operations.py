@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import msgspec
 
+from headgate.app import internal_jobs
 from headgate.app.client import Hub
+from headgate.app.defaults import TaskDefaults
 from headgate.app.explain import Explanation
 from headgate.app.filters import JobFilter, engine_filter, says_nothing
 from headgate.app.handle import ALLOWED, JobHandle, not_found, refusal
 from headgate.app.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
+from headgate.app.known_names import unknown_cap, unknown_queue
+from headgate.app.options import RESERVED_QUEUE
 from headgate.app.sync import Portal, twin
 from headgate.app.task import AnyTask
 from headgate.clock import duration_us, from_us, instant_us
-from headgate.engine.contract import Engine, Filter, LimitPlace, Override, QueueStatus, Verdict
+from headgate.engine.contract import Engine, LimitPlace, Override, QueueStatus, Verdict
 from headgate.engine.rules.status import place as status_place
 from headgate.errors import ConfigError
 from headgate.job import ENDED, PENDING, JobState
@@ -25,6 +30,8 @@ from headgate.limits.declared import MOST, check_max
 
 if TYPE_CHECKING:
     from headgate.app.audit import AuditReport
+
+log = logging.getLogger("headgate.app")
 
 BATCH = 500
 PAGE = 1000
@@ -56,6 +63,7 @@ class Operations:
 
     _hub: Hub
     _tasks: dict[str, AnyTask]
+    _queues: dict[str, TaskDefaults]
 
     @property
     def portal(self) -> Portal:
@@ -85,12 +93,12 @@ class Operations:
         if after is not None:
             check_text(after, "after=")
         engine = await self._hub.engine()
-        return [job_info(job) for job in await engine.find(wanted, limit=most, after=after)]
+        return [job_info(job) for job in await internal_jobs.find(engine, wanted, most, after)]
 
     async def count(self, **filter: Unpack[JobFilter]) -> int:
         """How many jobs match."""
         wanted = engine_filter(filter)
-        return await (await self._hub.engine()).count(wanted)
+        return await internal_jobs.count(await self._hub.engine(), wanted)
 
     async def limits(
         self,
@@ -120,7 +128,8 @@ class Operations:
 
     async def queues(self) -> list[QueueStatus]:
         """Every queue that has unfinished jobs or is paused."""
-        return await (await self._hub.engine()).queues()
+        found = await (await self._hub.engine()).queues()
+        return [queue for queue in found if queue.name != RESERVED_QUEUE]
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers."""
@@ -171,8 +180,14 @@ class Operations:
                 f"limit {name!r} is declared shared=True, so all tenants have the same keys; leave tenant={who!r} out"
             )
         engine = await self._hub.engine()
+        _point_out(await unknown_cap(engine, name, self._tasks, self.queue_names))
         now = await engine.clock()
         await engine.override(Override(name, number, value, who, by, now, why, _until(until, now)))
+
+    @property
+    def queue_names(self) -> set[str]:
+        """The queues that this program speaks of: those of its tasks, and those that it declares."""
+        return {task.queue for task in self._tasks.values()} | set(self._queues)
 
     def _is_shared(self, name: str) -> bool:
         """Whether the tasks of this app use a limit, and all of them without tenants."""
@@ -188,7 +203,9 @@ class Operations:
 
     async def pause(self, queue: str) -> bool:
         """Start nothing more from a queue; what runs goes on. False if it was paused already."""
-        return await (await self._hub.engine()).pause(check_text(queue, "queue"))
+        engine = await self._hub.engine()
+        _point_out(await unknown_queue(engine, check_text(queue, "queue"), self.queue_names))
+        return await engine.pause(queue)
 
     async def resume(self, queue: str) -> bool:
         """Start jobs from a queue again; False if it was not paused."""
@@ -221,7 +238,8 @@ class Operations:
         if which is None:
             wanted = msgspec.structs.replace(wanted, states=fitting_states(verb, wanted.states))
             engine = await self._hub.engine()
-            return await _each(engine, verb, _pages(engine, verb, wanted))
+            pages = internal_jobs.pages(engine, wanted, BATCH, gone=verb == "delete")
+            return await _each(engine, verb, pages)
         ids = _ids(which)
         engine = await self._hub.engine()
         if isinstance(which, str | JobHandle):
@@ -256,14 +274,6 @@ def fitting_states(verb: Verb, states: Iterable[JobState] | None) -> tuple[JobSt
         names = ", ".join(sorted(asked))
         raise ConfigError(f"cannot {verb} jobs that are {names}; they must be {ALLOWED[verb]}")
     return tuple(sorted(asked & FITTING[verb]))
-
-
-async def _pages(engine: Engine, verb: Verb, wanted: Filter) -> AsyncIterator[list[str]]:
-    """The ids that match, page by page. Deleted jobs leave the first page; the others are passed over."""
-    after: str | None = None
-    while page := await engine.find(wanted, limit=BATCH, after=after):
-        yield [job.id for job in page]
-        after = None if verb == "delete" else page[-1].id
 
 
 async def _each(engine: Engine, verb: Verb, batches: AsyncIterator[list[str]]) -> Changed:
@@ -317,6 +327,12 @@ def check_size(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
         raise ConfigError(f"size={value!r}: a whole number from 1 to {MOST:,} is needed")
     return value
+
+
+def _point_out(sentence: str | None) -> None:
+    """What is legal and yet looks like a mistake is said, not refused: the first job may come later."""
+    if sentence is not None:
+        log.warning("%s", sentence)
 
 
 def _check_cap(name: str, value: str | None, tenant: str | None) -> None:

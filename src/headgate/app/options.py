@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from headgate.clock import duration_us, instant_us
+from headgate.clock import SECOND, duration_us, instant_us
 from headgate.codec import encode_text
 from headgate.errors import ConfigError
 from headgate.job import MAX_PRIORITY
@@ -14,6 +14,8 @@ from headgate.keys import check_text
 
 OnConflict = Literal["return", "raise", "replace"]
 RESERVED_QUEUE = "headgate"
+LEAST_RETENTION = 10 * SECOND
+"""`result()` reads the record of an ended job: with `retention=0` it would find nothing."""
 
 
 class JobOptions:
@@ -46,6 +48,8 @@ class JobOptions:
             raise ConfigError("delay= and at= exclude each other: give one of them")
         for name, value in said.items():
             setattr(made, name, _CHECKS[name](value, payload_limit))
+        if "on_conflict" in said and "unique" not in said:
+            raise ConfigError(f"on_conflict={made.on_conflict!r} belongs to unique=, which is missing")
         return made
 
 
@@ -69,6 +73,11 @@ def check_timeout(value: float | timedelta) -> int:
     if timeout == 0:
         raise ConfigError("timeout=0 would end every attempt at once; leave it out for no timeout")
     return timeout
+
+
+def check_retention(value: float | timedelta) -> int:
+    """How long ended jobs are kept; long enough, in any case, for those who wait for the result to see it."""
+    return max(duration_us(value, "retention="), LEAST_RETENTION)
 
 
 def _check_metadata(value: Any, payload_limit: int) -> str:
@@ -102,5 +111,5 @@ _CHECKS: dict[str, Callable[[Any, int], Any]] = {
     "metadata": _check_metadata,
     "queue": lambda value, _: check_queue(value),
     "timeout": lambda value, _: check_timeout(value),
-    "retention": _duration("retention="),
+    "retention": lambda value, _: check_retention(value),
 }

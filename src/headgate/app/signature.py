@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from headgate.app.options import JobOptions
 from headgate.errors import ConfigError, PayloadError
 from headgate.limits import AnyLimit, KeyedLimit
 
@@ -41,7 +42,7 @@ class TaskSignature:
         self.defaults: dict[str, Any] = {}
         self.limits: list[FoundLimit] = []
         self._kinds: dict[str, Any] = {}
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in _parameters(function, task):
             self._take(parameter, hints.get(parameter.name, Any))
         self._compile()
 
@@ -127,7 +128,9 @@ class TaskSignature:
             elif self._extra is not None:
                 values.setdefault(self._extra, {})[name] = value
             else:
-                raise self._misfit(f"has no parameter {name!r}; it has: {', '.join(self.types) or 'none'}")
+                raise self._misfit(
+                    f"has no parameter {name!r}; it has: {', '.join(self.types) or 'none'}{_hint(name)}"
+                )
 
     def _misfit(self, what: str) -> PayloadError:
         return PayloadError(f"task {self._task!r} {what}")
@@ -150,6 +153,22 @@ class TaskSignature:
 
     def _or_default(self, name: str, given: dict[str, Any]) -> Any:
         return given.pop(name) if name in given else self.defaults[name]
+
+
+def _parameters(function: Callable[..., Any], task: str) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"task {task!r}: the parameters of {function!r} cannot be seen; wrap it in a def"
+        ) from None
+
+
+def _hint(name: str) -> str:
+    """Where something goes that is no argument of the function."""
+    if name == "connection":
+        return "; for a transaction of your own: app.enqueue(task.job(…), connection=…)"
+    return f"; an option of the job goes into task.options({name}=…)" if name in JobOptions.__slots__ else ""
 
 
 def _wire_type(kind: Any, hint: Any) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from headgate.app.worker_loops import WorkerLoops
 from headgate.errors import EngineUnavailable, HeadgateError
 from headgate.forks import renew_after_fork
 
@@ -25,6 +26,7 @@ class Portal:
     """A loop in a thread of its own, for callers that have none."""
 
     def __init__(self) -> None:
+        self.worker_loops = WorkerLoops()
         self.renew()
         renew_after_fork(self)
 
@@ -110,3 +112,17 @@ def twin(method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]]) -> Callabl
     call.__qualname__ = f"{method.__qualname__}_sync"
     call.__doc__ = f"`{method.__name__}()` for code that cannot await."
     return call
+
+
+def waiting_twin(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], T]:
+    """The sync twin of a method that waits for jobs: refused where the waiting would hold up the worker."""
+    call = twin(method)
+
+    @functools.wraps(call)
+    def wait(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self.portal.worker_loops.refuse_to_block(method.__name__)
+        return call(self, *args, **kwargs)
+
+    return wait

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -19,6 +19,8 @@ from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions, OnConflict
 from headgate.app.signature import TaskSignature
 from headgate.app.sync import Portal, twin
+from headgate.app.task_function import check_function
+from headgate.app.task_options import check_limits
 from headgate.codec import Payload, decoder, encode_text
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError, PayloadError
@@ -47,17 +49,17 @@ class Task(Generic[P, R]):
         options: JobOptions,
         retry: Retry,
         max_concurrent: int | None = None,
-        limits: Sequence[AnyLimit] = (),
+        limits: Sequence[AnyLimit] | None = (),
         schedule: Schedule | None = None,
     ) -> None:
+        check_function(fn)
         functools.update_wrapper(self, fn)
         self._hub = hub
         self.fn = fn
         self.name = _check_task_name(name or getattr(fn, "__name__", ""))
-        self.is_async = _is_async(fn, self.name)
-        self.retry = retry
+        self.is_async = is_async(fn, self.name)
         self.schedule = schedule
-        self._options = options
+        self.settle(options, retry)
         self._signature = TaskSignature(fn, self.name)
         self._payload = self._compile_payload()
         self._parameters = Parameters(self.name, self._signature.types, self._signature.defaults)
@@ -69,11 +71,16 @@ class Task(Generic[P, R]):
         ):
             raise ConfigError(f"periodic task {self.name!r} needs defaults for {', '.join(sorted(missing))}")
 
+    def settle(self, options: JobOptions, retry: Retry) -> None:
+        """What its next jobs get unless they say something else."""
+        self._options = options
+        self.retry = retry
+
     def _compile_payload(self) -> Payload:
         signature = self._signature
         return Payload(self.name, signature.types, frozenset(signature.defaults), self._hub.payload_limit)
 
-    def _compile_limits(self, given: Sequence[AnyLimit]) -> tuple[BoundLimit, ...]:
+    def _compile_limits(self, given: Sequence[AnyLimit] | None) -> tuple[BoundLimit, ...]:
         found = [
             BoundLimit(each.limit, self._parameters, each.own, each.called) for each in self._signature.limits
         ]
@@ -84,7 +91,8 @@ class Task(Generic[P, R]):
             )
         return bound
 
-    def _bind(self, limits: Iterable[AnyLimit]) -> tuple[BoundLimit, ...]:
+    def _bind(self, limits: Iterable[AnyLimit] | None) -> tuple[BoundLimit, ...]:
+        limits = check_limits(limits, f"task {self.name!r}")
         for limit in limits:
             if not isinstance(limit, KeyedLimit):
                 raise ConfigError(f"limits= of task {self.name!r}: {limit!r} is not a limit")
@@ -147,6 +155,7 @@ class Task(Generic[P, R]):
         return self._hub.portal
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Call the function, without a job."""
         return self.fn(*args, **kwargs)
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
@@ -217,7 +226,7 @@ class Task(Generic[P, R]):
         unique: str | None = None,
         on_conflict: OnConflict | None = None,
         metadata: Mapping[str, Any] | None = None,
-        limits: Sequence[AnyLimit] = (),
+        limits: Sequence[AnyLimit] | None = (),
         queue: str | None = None,
         timeout: float | timedelta | None = None,
         retention: float | timedelta | None = None,
@@ -248,6 +257,22 @@ class Task(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
+
+
+class AsyncTask(Task[P, R]):
+    """A task whose function is `async def`."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Call the function, without a job."""
+        return self.fn(*args, **kwargs)
+
+
+class SyncTask(Task[P, R]):
+    """A task whose function is not async: a worker runs it in a thread."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, without a job."""
+        return self.fn(*args, **kwargs)
 
 
 class TaskWithOptions(Generic[P, R]):
@@ -286,9 +311,8 @@ def _check_task_name(name: str) -> str:
     return name
 
 
-def _is_async(fn: Any, name: str) -> bool:
-    if not callable(fn):
-        raise ConfigError(f"task {name!r}: {fn!r} is not a function")
+def is_async(fn: Any, name: str) -> bool:
+    """Whether a task's function is to be awaited."""
     if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
         raise ConfigError(f"task {name!r} is a generator; a task returns one result")
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headgate.cli.exits import fail
+from headgate.cli.exits import INTERRUPTED, fail
 from headgate.cli.options import AppDir, Json, Target, Url
 from headgate.cli.store import find_app
 from headgate.errors import ConfigError, JobCancelled, JobFailed, PayloadError
@@ -57,7 +59,7 @@ def enqueue(
     --json prints one object: id, created (false: an unfinished job with the
     same unique key was there), state, and with --wait also result, or error.
     Exits with 1 if the job that was waited for failed, was cancelled, or did
-    not end in time.
+    not end in time; Ctrl-C ends the waiting, and not the job.
     """
     from headgate.cli.times import duration, instant
 
@@ -76,11 +78,23 @@ def enqueue(
     )
     patience = None if wait is None else duration(wait, "--wait")
     with app:
-        job = options.enqueue_sync(**_arguments(arguments or []))
+        made = options.job(**_arguments(arguments or []))
+        with _named_when_interrupted(made.id):
+            job = app.enqueue_sync(made)
         if patience is None:
             _say_job(job, json)
-        else:
+            return
+        with _named_when_interrupted(job.id):
             _say_result(job, patience, json)
+
+
+@contextmanager
+def _named_when_interrupted(id: str) -> Generator[None]:
+    """Ctrl-C ends the command and not the job: say which one that is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        fail(f"interrupted; job {id} goes on without you: see `headgate job {id}`", INTERRUPTED)
 
 
 def _arguments(given: list[str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from headgate.cli.notes import show_notes
 from headgate.errors import ConfigError, EngineUnavailable
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def store(url: str | None, target: str | None = None, app_dir: str = ".") -> Gen
 
 def find_app(url: str | None, target: str | None, app_dir: str = ".") -> App:
     """The app that was named, or a bare one that is good for everything but its tasks."""
+    show_notes()
     if target is None:
         from headgate.app.app import App
 

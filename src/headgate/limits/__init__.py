@@ -10,11 +10,13 @@ from headgate.limits.declared import (
     check_max,
     check_params,
 )
+from headgate.limits.view import FloatingLimitView
 
 __all__ = [
     "AnyLimit",
     "ConcurrencyLimit",
     "FloatingLimit",
+    "FloatingLimitView",
     "FloatingRule",
     "KeyedLimit",
     "RateLimit",

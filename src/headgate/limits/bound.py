@@ -4,7 +4,8 @@ A limit is bound to a task once, at declaration; names that do not exist, templa
 other parameters are refused then. What remains per job is a few attribute reads and one string.
 
 A value becomes text as it would stand in JSON: text as it is, `true`, `42`, `null`, enums by value, other things as
-compact JSON. So 1 and "1" are the same key. Several parameters are joined by `:`, which is escaped inside them.
+compact JSON. So 1 and "1" are the same key, and so is one moment in two time zones: its text is in UTC. Several
+parameters are joined by `:`, which is escaped inside them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, cast
 
 import msgspec
 
-from headgate.codec import decode, sorted_text
+from headgate.codec import decode, in_utc, sorted_text
 from headgate.errors import ConfigError, PayloadError
 from headgate.keys import MAX_BYTES, Key, Use, canonical, check_length
 from headgate.limits import AnyLimit, RateLimit
@@ -37,7 +38,7 @@ def value_text(value: Any) -> str:
     plain = value.value if isinstance(value, Enum) else value
     if isinstance(plain, str):
         return str(plain)
-    text = sorted_text(plain, "a limit's key")
+    text = sorted_text(in_utc(plain), "a limit's key")
     return decode(text) if text[0] == '"' else text
 
 

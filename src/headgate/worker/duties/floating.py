@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from headgate.errors import ConfigError, PayloadError
 from headgate.ids import new_id
 from headgate.job import NewJob
 from headgate.keys import Key
-from headgate.limits import FloatingRule
+from headgate.limits import FloatingLimitView, FloatingRule
 from headgate.retry import Retry
 from headgate.worker.duties.duty import jittered
 from headgate.worker.events import Events
@@ -36,19 +36,6 @@ RETRY = Retry(attempts=1_000_000, delay=1, backoff=2, max_delay=60, jitter=0)
 PAGE = 500
 """Keys per rule and round: a round costs what is due, and never holds up the store for long."""
 SOON = 0.05
-
-
-class FloatingLimitView(msgspec.Struct, frozen=True):
-    """What a floating limit's function is given: one key, and how it stands."""
-
-    key: str
-    name: str
-    value: str | None
-    tenant: str | None
-    current: int | None
-    held: int
-    waiting: int
-    metadata: Mapping[str, Any]
 
 
 class Refresh:

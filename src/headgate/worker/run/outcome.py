@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from headgate.clock import SECOND, duration_us
 from headgate.engine.contract import Attempt, Failed, Outcome, Released, Snoozed, Stopped, Succeeded
-from headgate.errors import CancelJob, ConfigError, FailJob, JobControl, PayloadError, RetryLater, Snooze
+from headgate.errors import CancelJob, FailJob, JobControl, PayloadError, RetryLater, Snooze
 from headgate.worker.run.attempt import Run
 from headgate.worker.run.error_text import error_text
 
@@ -51,12 +51,7 @@ def undecodable(attempt: Attempt, error: Exception) -> Outcome:
 
 
 def _by_exception(run: Run, error: BaseException) -> Outcome:
-    if not isinstance(error, JobControl):
-        return _by_policy(run, error)
-    try:
-        return _by_control(run, error)
-    except ConfigError as mistake:  # a delay that is none
-        return _by_policy(run, mistake)
+    return _by_control(run, error) if isinstance(error, JobControl) else _by_policy(run, error)
 
 
 def _by_control(run: Run, control: JobControl) -> Outcome:

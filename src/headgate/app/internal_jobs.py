@@ -1,0 +1,48 @@
+"""Headgate's own jobs, the refreshes of floating limits: shown only to those who ask for their queue, task or ids."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from headgate.app.options import RESERVED_QUEUE
+from headgate.engine.contract import Engine, Filter
+from headgate.job import Job
+
+PAGE = 500
+
+
+def hides(wanted: Filter) -> bool:
+    """Whether a filter may match Headgate's own jobs without meaning them."""
+    return wanted.queue is None and wanted.ids is None and wanted.task is None and wanted.unique is None
+
+
+async def find(engine: Engine, wanted: Filter, most: int, after: str | None) -> list[Job]:
+    """A page of the program's own jobs."""
+    found: list[Job] = []
+    while len(found) < most:
+        size = min(PAGE, most) if hides(wanted) else most
+        page = await engine.find(wanted, limit=size, after=after)
+        found += [job for job in page if not (hides(wanted) and job.queue == RESERVED_QUEUE)]
+        if len(page) < size:
+            break
+        after = page[-1].id
+    return found[:most]
+
+
+async def count(engine: Engine, wanted: Filter) -> int:
+    """How many of the program's own jobs match."""
+    number = await engine.count(wanted)
+    if number and hides(wanted):
+        number -= await engine.count(msgspec.structs.replace(wanted, queue=RESERVED_QUEUE))
+    return max(number, 0)
+
+
+async def pages(engine: Engine, wanted: Filter, size: int, *, gone: bool) -> AsyncIterator[list[str]]:
+    """The ids that match, page by page; `gone` says that what was yielded is not there any more afterwards."""
+    after: str | None = None
+    while page := await engine.find(wanted, limit=size, after=after):
+        shown = [job.id for job in page if not (hides(wanted) and job.queue == RESERVED_QUEUE)]
+        yield shown
+        after = None if gone and len(shown) == len(page) else page[-1].id

@@ -1,0 +1,25 @@
+"""What Headgate says about an app goes to standard error as one line, as errors do."""
+
+from __future__ import annotations
+
+import logging
+
+
+class Notes(logging.Handler):
+    """Prints what `headgate.app` logs; for commands that configure no logging of their own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        from headgate.cli.show import errors, readable
+
+        console = errors()
+        console.print("headgate: ", style="bold yellow", end="")
+        console.print(readable(record.getMessage()), markup=False, soft_wrap=True)
+
+
+def show_notes() -> None:
+    """Print what would otherwise be lost. A log that the program has set up itself is left to it."""
+    log = logging.getLogger("headgate.app")
+    if not log.handlers:
+        log.addHandler(Notes(logging.WARNING))
+        log.propagate = False
