@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headgate.app.app import App
     from headgate.app.audit import AuditReport
+    from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportLimit, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
     from headgate.app.operations import Changed
-    from headgate.app.task import Task
+    from headgate.app.task import AsyncTask, SyncTask, Task
+    from headgate.app.task_set import TaskSet
     from headgate.errors import (
         CancelJob,
         ConfigError,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
         WrongState,
     )
     from headgate.job import JobState
-    from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
+    from headgate.limits import ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
     from headgate.retry import Retry
     from headgate.worker import Worker
     from headgate.worker.run.context import JobContext, current_job
@@ -48,6 +50,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "App",
+    "AsyncTask",
     "AttemptInfo",
     "AuditReport",
     "CancelJob",
@@ -59,6 +62,7 @@ __all__ = [
     "Explanation",
     "FailJob",
     "FloatingLimit",
+    "FloatingLimitView",
     "HeadgateError",
     "ImportAttempt",
     "ImportLimit",
@@ -83,7 +87,10 @@ __all__ = [
     "SchemaMismatch",
     "Snooze",
     "StaleMessage",
+    "SyncTask",
     "Task",
+    "TaskDefaults",
+    "TaskSet",
     "Worker",
     "WorkerInfo",
     "WrongState",
@@ -100,10 +107,12 @@ _ROOMS = {
     "app.importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),
     "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
     "job": ("JobState",),
-    "limits": ("ConcurrencyLimit", "FloatingLimit", "RateLimit"),
+    "limits": ("ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
     "app.operations": ("Changed",),
     "retry": ("Retry",),
-    "app.task": ("Task",),
+    "app.defaults": ("TaskDefaults",),
+    "app.task": ("AsyncTask", "SyncTask", "Task"),
+    "app.task_set": ("TaskSet",),
     "worker": ("Worker",),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

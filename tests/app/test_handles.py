@@ -225,7 +225,7 @@ async def test_steering_needs_to_know_which_jobs(app: App):
     with pytest.raises(ConfigError, match="cannot delete jobs that are running"):
         await app.delete(state="running")
     with pytest.raises(ConfigError, match="the states are scheduled, ready"):
-        await app.delete(state="gone")
+        await app.delete(**dict[str, Any](state="gone"))
     with pytest.raises(ConfigError, match="no filter 'quueue'"):
         await app.delete(quueue="x")  # pyright: ignore[reportCallIssue]
 
@@ -350,7 +350,7 @@ async def test_filters_take_single_values_and_any_iterable(app: App, double: Any
     first, second = await double.enqueue(1), await double.enqueue(2)
     assert await app.count(ids=first.id) == 1
     assert await app.count(ids=(id for id in [first.id, second.id])) == 2
-    assert (await app.cancel(state=(state for state in ["ready", "running"]))).done == 2
+    assert (await app.cancel(state=(state for state in [JobState.READY, JobState.RUNNING]))).done == 2
 
 
 async def test_queues_are_paused_and_resumed(app: App, double: Any):

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal
 
-from headgate import JobExists, WrongState
+from headgate import JobExists, JobState, WrongState
 from headgate.errors import HeadgateError
 from headgate.job import NewJob
 from tests.chaos import rules, shop
@@ -31,7 +31,7 @@ CUSTOMERS, DOCKS, LINES, ADJUSTED, ACCOUNTS, UNIQUES = 8, 3, 4, 3, 3, 4
 TENANTS = [f"tenant-{n}" for n in range(4)]
 CONFLICTS: list[Literal["return", "raise"]] = ["return", "return", "raise"]
 Make = Callable[[float, dict[str, Any]], NewJob]
-UNFINISHED = ["scheduled", "ready", "waiting", "running"]
+UNFINISHED = [state for state in JobState if not state.ended]
 
 
 class Producer:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from headgate import App
+from headgate import App, JobState
 from headgate.app.info import JobInfo
 from headgate.errors import HeadgateError
 from tests.chaos import notes, rules
@@ -22,7 +22,7 @@ from tests.chaos.judge import Case, Final, judge
 from tests.chaos.notes import note
 from tests.chaos.places import PLACES, Place
 
-UNFINISHED = ["scheduled", "ready", "waiting", "running"]
+UNFINISHED = [state for state in JobState if not state.ended]
 REST = 60.0
 """Seconds that everything has to come to rest when no more harm is done."""
 PAGE = 500

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from headgate import App
+from headgate import App, JobState
 from tests.processes.child import Child, eventually
 from tests.processes.record import Record
 from tests.stores import PROCESS_STORES, fresh_url
@@ -115,7 +115,7 @@ def until_done(place: Place) -> Callable[..., None]:
     """Waits until no job is left to do."""
 
     def wait(patience: float = 60) -> None:
-        unfinished = ["scheduled", "ready", "waiting", "running"]
+        unfinished = [state for state in JobState if not state.ended]
         eventually(lambda: place.app.count_sync(state=unfinished) == 0, "all jobs to end", patience)
 
     return wait

@@ -66,7 +66,7 @@ class Deployment:
 
     def until_done(self, patience: float = PATIENCE) -> float:
         """Wait until no job is left to do; returns the seconds it took."""
-        began, unfinished = time.monotonic(), ["scheduled", "ready", "waiting", "running"]
+        began, unfinished = time.monotonic(), [state for state in JobState if not state.ended]
 
         def done() -> bool:
             time.sleep(0.05)

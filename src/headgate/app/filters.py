@@ -7,14 +7,15 @@ a number where a text is needed) is refused: taken as "does not matter" it would
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 from headgate.engine.contract import Filter
 from headgate.errors import ConfigError
 from headgate.job import JobState
 from headgate.keys import check_text, parse
 
-States = JobState | str | Iterable[JobState | str]
+StateName = Literal["scheduled", "ready", "waiting", "running", "succeeded", "failed", "cancelled"]
+States = JobState | StateName | Iterable[JobState | StateName]
 
 
 class JobFilter(TypedDict, total=False):

@@ -64,7 +64,11 @@ class Task(Generic[P, R]):
         self._payload = self._compile_payload()
         self._parameters = Parameters(self.name, self._signature.types, self._signature.defaults)
         self._limits = self._compile_limits(limits)
-        self._max_concurrent = max_concurrent
+        self._max_concurrent = (
+            None
+            if max_concurrent is None
+            else check_max(max_concurrent, f"max_concurrent of task {self.name!r}")
+        )
         self._result = decoder(_result_type(self._signature.returns), f"result of task {self.name!r}")
         if schedule is not None and (
             missing := self._signature.types.keys() - self._signature.defaults.keys()
@@ -143,8 +147,7 @@ class Task(Generic[P, R]):
         """The limits that this task declares."""
         limits = list(self._told(self._limits))
         if self._max_concurrent is not None:
-            most = check_max(self._max_concurrent, f"max_concurrent of task {self.name!r}")
-            limits.append(Limit(f"task:{self.name}", "concurrency", most))
+            limits.append(Limit(f"task:{self.name}", "concurrency", self._max_concurrent))
         return limits
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
