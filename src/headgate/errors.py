@@ -64,7 +64,28 @@ class StaleMessage(HeadgateError):
 
 
 class JobFailed(HeadgateError):
-    """The job whose result was awaited has failed; the message carries its last error."""
+    """The job whose result was awaited has failed; the message carries its last error.
+
+    `error_type` is the name of the exception's class, with its module unless that is built in; empty where the job did
+    not fail by an exception. `error_message` is its text, and `traceback` where it was raised, as far as it was kept.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        job_id: str = "",
+        task: str = "",
+        error_type: str = "",
+        error_message: str = "",
+        traceback: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+        self.task = task
+        self.error_type = error_type
+        self.error_message = error_message
+        self.traceback = traceback
 
 
 class JobCancelled(HeadgateError):

@@ -16,6 +16,7 @@ from headgate import (
     JobCancelled,
     JobFailed,
     JobNotFound,
+    JobState,
     PayloadError,
     RateLimit,
     WrongState,
@@ -40,8 +41,13 @@ def double(app: App) -> Any:
 async def test_a_failed_job_raises_its_last_error(app: App, double: Any):
     job = await double.enqueue(-1)
     await app.run_until_idle()
-    with pytest.raises(JobFailed, match=r"(?s)\(double\) failed: ValueError: negative"):
+    with pytest.raises(JobFailed, match=r"(?s)\(double\) failed: ValueError: negative") as failed:
         await job.result()
+    error = failed.value
+    assert (error.job_id, error.task) == (job.id, "double")
+    assert (error.error_type, error.error_message) == ("ValueError", "negative")
+    assert error.traceback.startswith("Traceback (most recent call last):")
+    assert error.traceback.endswith("ValueError: negative")
 
 
 async def test_a_cancelled_job_raises(app: App, double: Any):

@@ -89,3 +89,52 @@ def test_the_default_retries_nothing_but_lost_attempts() -> None:
 def test_what_makes_no_sense_is_refused_with_its_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         Retry(**wrong)
+
+
+class Busy(ConnectionError):
+    """The other side says how long to wait."""
+
+
+def test_a_function_may_say_what_is_retried() -> None:
+    retry = Retry(on=lambda error: "503" in str(error))
+    assert retry.covers(OSError("HTTP 503"))
+    assert not retry.covers(OSError("HTTP 404"))
+    assert not retry.covers(SystemExit("503"))
+
+
+def test_a_function_that_fails_retries_nothing_and_leaves_a_note() -> None:
+    def broken(error: Exception) -> bool:
+        raise KeyError("status")
+
+    error = OSError("away")
+    assert not Retry(on=broken).covers(error)
+    assert error.__notes__ == ["not retried: the function in Retry(on=…) raised KeyError('status')"]
+
+
+@pytest.mark.parametrize("on", [(ConnectionError, TimeoutError), lambda error: isinstance(error, OSError)])
+def test_a_group_is_retried_where_all_that_is_in_it_is(on: Any) -> None:
+    retry = Retry(on=on)
+    fine = [ExceptionGroup("inner", [TimeoutError(), Busy()]), ConnectionError()]
+    assert retry.covers(ExceptionGroup("g", fine))
+    assert not retry.covers(ExceptionGroup("g", [*fine, ValueError()]))
+    assert not retry.covers(BaseExceptionGroup("g", [*fine, KeyboardInterrupt()]))
+    assert not LOST_ONLY.covers(ExceptionGroup("g", fine))
+    assert Retry(on=ExceptionGroup).covers(ExceptionGroup("g", [ValueError()]))
+
+
+def test_an_exception_may_have_a_delay_of_its_own() -> None:
+    retry = Retry(delay=1, jitter=0, delays={Busy: 30, ConnectionError: timedelta(seconds=5)})
+    assert retry.wait(Busy(), 3) == 30 * SECOND
+    assert retry.wait(ConnectionResetError(), 1) == 5 * SECOND
+    assert retry.wait(ValueError(), 3) == 4 * SECOND
+    group = ExceptionGroup("g", [ConnectionError(), ExceptionGroup("h", [Busy(), ValueError()])])
+    assert retry.wait(group, 1) == 30 * SECOND
+    spread = {Retry(jitter=0.5, delays={Busy: 30}).wait(Busy(), 1) for _ in range(50)}
+    assert len(spread) > 1
+    assert all(15 * SECOND <= wait <= 45 * SECOND for wait in spread)
+
+
+@pytest.mark.parametrize("delays", [{"Busy": 1}, {Busy: -1}, [(Busy, 1)], {int: 1}])
+def test_delays_that_make_no_sense_are_refused(delays: Any) -> None:
+    with pytest.raises(ConfigError, match="delays="):
+        Retry(delays=delays)

@@ -185,3 +185,18 @@ async def test_outcomes_that_are_not_sent_yet_count_as_work_and_cannot_pile_up(e
     await run_until_idle(engine, tasks(task), concurrency=50)
     assert out == 0
     assert most == 50
+
+
+async def test_an_exception_waits_for_the_delay_of_its_own(engine):
+    retry = Retry(attempts=2, delay=1, on=lambda error: True, delays={TimeoutError: 90}, jitter=0)
+    job = await run(engine, raising(ExceptionGroup("two", [TimeoutError(), ValueError()])), retry=retry)
+    assert (job.state, job.tries) == (JobState.SCHEDULED, 1)
+    assert job.due - job.history[0].ended_at == 90_000_000
+
+
+async def test_a_function_that_cannot_say_whether_to_retry_fails_the_job(engine):
+    retry = Retry(attempts=2, delay=0, on=lambda error: {}[error])
+    job = await run(engine, raising(ValueError("broken")), retry=retry)
+    assert (job.state, job.tries) == (JobState.FAILED, 1)
+    assert error_of(job).startswith("ValueError: broken")
+    assert "not retried: the function in Retry(on=…) raised KeyError" in error_of(job)

@@ -8,13 +8,14 @@ from typing import Any, Generic, TypeVar
 
 from headgate.app.client import Hub
 from headgate.app.explain import Explanation, explanation
+from headgate.app.failure import job_failed
 from headgate.app.info import JobInfo, job_info
 from headgate.app.sync import Portal, twin, waiting_twin
 from headgate.clock import SECOND, duration_us
 from headgate.codec import decode
 from headgate.engine.contract import Verdict
 from headgate.engine.deadline import within
-from headgate.errors import EngineUnavailable, HeadgateError, JobCancelled, JobFailed, JobNotFound, WrongState
+from headgate.errors import EngineUnavailable, HeadgateError, JobCancelled, JobNotFound, WrongState
 from headgate.job import Job, JobState
 
 R = TypeVar("R", covariant=True)
@@ -94,7 +95,7 @@ class JobHandle(Generic[R]):
         """
         job = await self._ended(None if timeout is None else duration_us(timeout, "timeout="))
         if job.state is JobState.FAILED:
-            raise JobFailed(f"job {job.id!r} ({job.task}) failed: {job.error or 'without a message'}")
+            raise job_failed(job)
         if job.state is JobState.CANCELLED:
             raise JobCancelled(
                 f"job {job.id!r} ({job.task}) was cancelled{f': {job.error}' if job.error else ''}"

@@ -71,8 +71,9 @@ def _by_control(run: Run, control: JobControl) -> Outcome:
 
 def _by_policy(run: Run, error: BaseException) -> Outcome:
     attempt = run.attempt
-    again = run.task.retry.covers(error) and attempt.tries < attempt.retry.attempts
-    wait = attempt.retry.wait_with_jitter(attempt.tries) if again else None
+    retry = run.task.retry
+    again = attempt.tries < attempt.retry.attempts and retry.covers(error)
+    wait = retry.wait(error, attempt.tries, attempt.retry) if again else None
     return Failed(attempt.job, attempt.number, error_text(error), wait)
 
 
