@@ -21,6 +21,7 @@ number = 5
 
 def make(): return Fake("made")
 def make_nothing(): return None
+def fail(): return 1 / 0
 """
 
 
@@ -76,5 +77,15 @@ def test_what_is_no_app_is_refused_with_a_remedy(here, target, factory, says):
 
 
 def test_an_import_that_fails_inside_the_module_shows_itself(here):
-    with pytest.raises(ModuleNotFoundError, match="surely_not_installed"):
+    with pytest.raises(ConfigError, match="surely_not_installed") as refused:
         load_app("broken:app", app_dir=here)
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "'broken:app' cannot be loaded:"
+    assert lines[1].endswith('broken.py", line 1, in <module>')
+    assert lines[-1] == "ModuleNotFoundError: No module named 'surely_not_installed'"
+    assert sum(line.startswith("  File") for line in lines) == 1
+
+
+def test_a_factory_that_fails_shows_itself(here):
+    with pytest.raises(ConfigError, match=r"(?s)cannot be loaded:.*in fail\n.*ZeroDivisionError"):
+        load_app("shop.jobs:fail", factory=True, app_dir=here)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 
 from headgate.app.options import RESERVED_QUEUE
-from headgate.app.task import AnyTask
 from headgate.engine.contract import Engine, Filter
 from headgate.errors import EngineError
+from headgate.keys import parse
 
 SHOWN = 10
+MOST_LIMITS = 200
 
 
 async def unknown_queue(engine: Engine, queue: str, declared: Iterable[str]) -> str | None:
@@ -32,22 +33,31 @@ async def unknown_queues(engine: Engine, queues: Iterable[str] | None, declared:
     return []
 
 
-async def unknown_cap(
-    engine: Engine, name: str, tasks: Mapping[str, AnyTask], queues: Iterable[str]
-) -> str | None:
-    """A sentence about a cap `task:NAME` or `queue:NAME` of something that nothing knows."""
-    kind, colon, called = name.partition(":")
-    if not colon or kind not in ("task", "queue"):
-        return None
-    if kind == "queue":
-        return await unknown_queue(engine, called, queues)
-    known = set(tasks)
+async def unknown_task(engine: Engine, task: str, declared: Iterable[str]) -> str | None:
+    """A sentence about a task that no program, worker or job has; None about one that is known."""
+    known = set(declared)
     for status in await engine.workers():
         known |= status.worker.tasks
-    known = {task for task in known if not task.startswith("floating:")}
-    if called in known or await engine.count(Filter(task=called)):
+    if task in known or await engine.count(Filter(task=task)):
         return None
-    return f"nothing knows task {called!r}{instead(called, known)}"
+    return f"nothing knows task {task!r}{instead(task, [one for one in known if not one.startswith('floating:')])}"
+
+
+async def unknown_limit(engine: Engine, key: str, declared: Iterable[str]) -> str | None:
+    """A sentence about a key whose limit is not declared; None about one whose limit is."""
+    name, _ = parse(key)
+    if name in declared or await engine.limits(name, limit=1):
+        return None
+    page = await engine.limits(limit=MOST_LIMITS)
+    return f"no limit is named {name!r}{instead(name, {status.name for status in page})}"
+
+
+async def unknown_cap(engine: Engine, name: str, tasks: Iterable[str], queues: Iterable[str]) -> str | None:
+    """A sentence about a cap `task:NAME` or `queue:NAME` of something that nothing knows."""
+    kind, _, called = name.partition(":")
+    if kind == "queue" and called:
+        return await unknown_queue(engine, called, queues)
+    return await unknown_task(engine, called, tasks) if kind == "task" and called else None
 
 
 def instead(name: str, known: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from headgate.app.explain import Explanation
 from headgate.app.filters import JobFilter, engine_filter, says_nothing
 from headgate.app.handle import ALLOWED, JobHandle, not_found, refusal
 from headgate.app.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
-from headgate.app.known_names import unknown_cap, unknown_queue
+from headgate.app.known_names import unknown_cap, unknown_limit, unknown_queue, unknown_task
 from headgate.app.options import RESERVED_QUEUE
 from headgate.app.sync import Portal, twin
 from headgate.app.task import AnyTask
@@ -139,6 +139,20 @@ class Operations:
         """Why a job is where it is; `str()` of it is a sentence."""
         return await self.handle(id).explain()
 
+    async def unknown(
+        self, *, queue: str | None = None, task: str | None = None, limit: str | None = None
+    ) -> list[str]:
+        """Sentences about names that nothing knows: no task, no worker, no job, no declared limit.
+
+        A name that was mistyped is legal, and matches nothing."""
+        engine = await self._hub.engine()
+        found = [
+            None if queue is None else await unknown_queue(engine, queue, self.queue_names),
+            None if task is None else await unknown_task(engine, task, self._tasks),
+            None if limit is None else await unknown_limit(engine, limit, ()),
+        ]
+        return [sentence for sentence in found if sentence is not None]
+
     async def audit(
         self, *, repair: bool = False, progress: Callable[[int], None] | None = None
     ) -> AuditReport:
@@ -257,6 +271,7 @@ class Operations:
     workers_sync = twin(workers)
     explain_sync = twin(explain)
     audit_sync = twin(audit)
+    unknown_sync = twin(unknown)
     set_limit_sync = twin(set_limit)
     clear_limit_sync = twin(clear_limit)
     pause_sync = twin(pause)

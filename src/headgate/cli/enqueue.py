@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headgate.cli.exits import INTERRUPTED, fail
-from headgate.cli.options import AppDir, Json, Target, Url
+from headgate.cli.options import AppDir, Factory, Json, Target, Url
 from headgate.cli.store import find_app
 from headgate.errors import ConfigError, JobCancelled, JobFailed, PayloadError
 
@@ -46,6 +46,7 @@ def enqueue(
     json: Json = False,
     url: Url = None,
     app_dir: AppDir = ".",
+    factory: Factory = False,
 ) -> None:
     """Enqueue one job. Its arguments are checked by the app.
 
@@ -63,7 +64,7 @@ def enqueue(
     """
     from headgate.cli.times import duration, instant
 
-    app = find_app(url, target, app_dir)
+    app = find_app(url, target, app_dir, factory=factory)
     found = app.tasks.get(task)
     if found is None:
         raise ConfigError(f"{target} has no task {task!r}; it has: {', '.join(sorted(app.tasks)) or 'none'}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from headgate.cli.exits import FAILED
-from headgate.cli.options import AppDir, Json, Target, Url
+from headgate.cli.options import AppDir, Factory, Json, Target, Url
 from headgate.cli.store import find_app
 from headgate.errors import ConfigError
 
@@ -29,6 +29,7 @@ def import_jobs(
     json: Json = False,
     url: Url = None,
     app_dir: AppDir = ".",
+    factory: Factory = False,
 ) -> None:
     """Take over jobs with their history from another system. One bad record never stops the others.
 
@@ -52,7 +53,7 @@ def import_jobs(
     from headgate.cli.show import progress
 
     tally = _Tally(json)
-    app = find_app(url, target, app_dir)
+    app = find_app(url, target, app_dir, factory=factory)
     with _lines(file) as (source, total), app, progress("import", total) as bar:
         for batch in _batched(source):
             records = [record for _, record in batch if isinstance(record, dict)]

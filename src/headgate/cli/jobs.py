@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headgate.cli.options import AppName, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
+from headgate.cli.ids import full_id
+from headgate.cli.notes import point_out
+from headgate.cli.options import AppName, Factory, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
 from headgate.cli.store import store
 from headgate.errors import ConfigError
 
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
     from headgate.app.app import App
     from headgate.app.info import JobInfo
 
-JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
+JobId = Annotated[
+    str, typer.Argument(metavar="ID", help="The job's id, or a beginning that no other id has.")
+]
 PAGE = 1000
 NARROW = 100
 SPARED = ("queue", "attempt")
@@ -35,6 +39,7 @@ def jobs(
     json: Json = False,
     url: Url = None,
     app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """List jobs, newest first.
 
@@ -47,12 +52,17 @@ def jobs(
     with no past attempts.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
         if count:
-            _count(opened.count_sync(**filter), json)
+            number = opened.count_sync(**filter)
+            if not number:
+                point_out(opened, filter)
+            _count(number, json)
             return
         found = _pages(opened, filter, size, after)
         total = 0 if json else opened.count_sync(**filter)
+        if not found:
+            point_out(opened, filter)
     _list(found, total, json)
 
 
@@ -65,6 +75,7 @@ def _count(number: int, json: bool) -> None:
 def _pages(app: App, filter: dict[str, Any], size: int, after: str | None) -> list[JobInfo]:
     found: list[JobInfo] = []
     if after is not None:
+        after = full_id(app, after)
         app.job_sync(after)
     while page := app.jobs_sync(**filter, size=min(size - len(found), PAGE), after=after):
         found += page
@@ -119,10 +130,20 @@ def _about(job: JobInfo) -> str:
     return f"tenant {job.tenant}" if job.tenant else ""
 
 
-def job(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> None:
-    """Show everything about one job.
+def job(
+    id: JobId,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Whole tracebacks, of every attempt.")
+    ] = False,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+    factory: Factory = False,
+) -> None:
+    """Show everything about one job, and the end of its last traceback.
 
     headgate job 019a8b2c7d
+    headgate job 019a8b2c7d --traceback
     headgate job 019a8b2c7d --json | jq .attempts
 
     --json prints one object: id, task, queue, state, args, tenant, priority,
@@ -130,85 +151,22 @@ def job(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> 
     tries, suspicion, lost, retry, unique, metadata, cancel_requested, error, result, progress
     and attempts (number, outcome, started_at, ended_at, worker, error).
     """
+    from headgate.cli.job_page import show_job
     from headgate.cli.job_shape import job_shape
     from headgate.cli.show import json_line
 
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
+        id = full_id(opened, id)
         info = opened.job_sync(id).info_sync()
         if json:
             json_line(job_shape(info))
         else:
-            _show_job(info, str(opened.explain_sync(id)))
+            show_job(info, str(opened.explain_sync(id)), traceback=traceback)
 
 
-def _show_job(job: JobInfo, sentence: str) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from headgate.cli.show import print_table, readable, say, state_text, table
-    from headgate.clock import span
-
-    say(sentence)
-    fields = Table.grid(padding=(0, 2))
-    for name, value in _fields(job):
-        cell = state_text(value) if name == "state" else Text(readable(value))
-        fields.add_row(Text(name, style="bold"), cell)
-    print_table(fields)
-    if job.attempts:
-        say("")
-        table(
-            ("attempt", "outcome", "started", "took", "worker", "error"),
-            (
-                (
-                    past.number,
-                    past.outcome,
-                    _instant(past.started_at),
-                    span((past.ended_at - past.started_at).total_seconds()),
-                    past.worker,
-                    (past.error or "").strip(),
-                )
-                for past in job.attempts
-            ),
-            right=("attempt",),
-        )
-
-
-def _fields(job: JobInfo) -> list[tuple[str, str]]:
-    import msgspec
-
-    def as_json(value: Any) -> str:
-        return "" if value is None or value == {} else msgspec.json.encode(value).decode()
-
-    fields = [
-        ("state", job.state.value + (", asked to stop" if job.cancel_requested else "")),
-        ("task", job.task),
-        ("args", as_json(job.args)),
-        ("queue", f"{job.queue}, priority {job.priority}"),
-        ("tenant", job.tenant or ""),
-        ("limits", "\n".join(job.limits)),
-        ("unique", job.unique or ""),
-        ("enqueued", _instant(job.enqueued_at)),
-        ("due", _instant(job.due)),
-        ("started", _instant(job.started_at)),
-        ("ended", _instant(job.ended_at)),
-        ("worker", job.worker or ""),
-        ("attempts", f"{job.attempt} so far; {job.tries} of {job.retry.attempts} counted"),
-        ("lost", f"{job.lost} of {job.retry.losses}, suspicion {job.suspicion}" if job.suspicion else ""),
-        ("metadata", as_json(job.metadata)),
-        ("progress", as_json(job.progress)),
-        ("result", as_json(job.result)),
-        ("error", (job.error or "").strip()),
-    ]
-    return [(name, value) for name, value in fields if value]
-
-
-def _instant(at: Any) -> str:
-    from headgate.cli.times import ago
-
-    return "" if at is None else f"{at.isoformat(sep=' ', timespec='milliseconds')[:23]} UTC ({ago(at)})"
-
-
-def explain(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> None:
+def explain(
+    id: JobId, json: Json = False, url: Url = None, app: AppName = None, factory: Factory = False
+) -> None:
     """Say why a job is where it is: the key it waits on, who holds it, its place in line.
 
     headgate explain 019a8b2c7d
@@ -220,6 +178,6 @@ def explain(id: JobId, json: Json = False, url: Url = None, app: AppName = None)
 
     if not id:
         raise ConfigError("the job's id is empty")
-    with store(url, app) as opened:
-        explanation = opened.explain_sync(id)
+    with store(url, app, factory=factory) as opened:
+        explanation = opened.explain_sync(full_id(opened, id))
     json_line(explanation) if json else say(str(explanation))

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from headgate.cli.exits import FAILED, fail
-from headgate.cli.options import AppName, Json, Url
+from headgate.cli.options import AppName, Factory, Json, Url
 from headgate.cli.store import store
 from headgate.errors import ConfigError
 
@@ -26,7 +26,9 @@ limit = typer.Typer(
 )
 
 
-def pause(queue: QueueName, json: Json = False, url: Url = None, app: AppName = None) -> None:
+def pause(
+    queue: QueueName, json: Json = False, url: Url = None, app: AppName = None, factory: Factory = False
+) -> None:
     """Start nothing more from a queue; what runs goes on.
 
     headgate pause email
@@ -34,12 +36,14 @@ def pause(queue: QueueName, json: Json = False, url: Url = None, app: AppName = 
     --json prints one object: queue, paused, changed. Pausing a paused queue
     changes nothing and is no error.
     """
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
         changed = opened.pause_sync(queue)
     _say_queue(queue, True, changed, json)
 
 
-def resume(queue: QueueName, json: Json = False, url: Url = None, app: AppName = None) -> None:
+def resume(
+    queue: QueueName, json: Json = False, url: Url = None, app: AppName = None, factory: Factory = False
+) -> None:
     """Start jobs from a paused queue again.
 
     headgate resume email
@@ -47,7 +51,7 @@ def resume(queue: QueueName, json: Json = False, url: Url = None, app: AppName =
     --json prints one object: queue, paused, changed. Resuming a queue that is
     not paused is no error.
     """
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
         changed = opened.resume_sync(queue)
     _say_queue(queue, False, changed, json)
 
@@ -97,6 +101,7 @@ def set_limit(
     json: Json = False,
     url: Url = None,
     app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """Override a limit at once, until it is cleared or runs out. Deploys never undo it.
 
@@ -112,7 +117,7 @@ def set_limit(
 
     number = _number(max)
     ends = None if until is None else parse_until(until, "--until")
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
         opened.set_limit_sync(
             key, number, by=_login() if by is None else by, why=why, until=ends, tenant=tenant
         )
@@ -124,7 +129,12 @@ def set_limit(
 
 @limit.command("clear")
 def clear_limit(
-    key: Key, tenant: OfTenant = None, json: Json = False, url: Url = None, app: AppName = None
+    key: Key,
+    tenant: OfTenant = None,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """Take an override back; the declared number counts again. Exits with 1 if there was none.
 
@@ -134,7 +144,7 @@ def clear_limit(
     """
     from headgate.cli.show import json_line, say
 
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
         changed = opened.clear_limit_sync(key, tenant=tenant)
     if json:
         json_line({"key": key, "tenant": tenant, "changed": changed})

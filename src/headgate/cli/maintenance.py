@@ -9,11 +9,11 @@ from pathlib import Path
 import typer
 
 from headgate.cli.exits import USAGE, fail
-from headgate.cli.options import AppName, Json, Url
+from headgate.cli.options import AppName, Factory, Json, Url
 from headgate.cli.store import find_app
 
 
-def migrate(json: Json = False, url: Url = None, app: AppName = None) -> None:
+def migrate(json: Json = False, url: Url = None, app: AppName = None, factory: Factory = False) -> None:
     """Create the store, or bring it to this version of Headgate. Safe when run twice, or by two at once.
 
     headgate migrate --url sqlite:////var/lib/myproject/jobs.db
@@ -24,7 +24,7 @@ def migrate(json: Json = False, url: Url = None, app: AppName = None) -> None:
     from headgate.cli.show import json_line, say
     from headgate.engine.open import shown_url
 
-    found = find_app(url, app)
+    found = find_app(url, app, factory=factory)
     shown = shown_url(found.url)
     try:
         before, after = found.migrate_sync()

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.app.app import App
 
 
 class Notes(logging.Handler):
@@ -23,3 +28,10 @@ def show_notes() -> None:
     if not log.handlers:
         log.addHandler(Notes(logging.WARNING))
         log.propagate = False
+
+
+def point_out(app: App, filter: Mapping[str, Any]) -> None:
+    """A filter matched nothing: say so where nothing knows one of its names."""
+    asked = {name: filter[name] for name in ("queue", "task", "limit") if name in filter}
+    for sentence in app.unknown_sync(**asked) if asked else ():
+        logging.getLogger("headgate.app").warning("%s", sentence)

@@ -26,6 +26,10 @@ AppDir = Annotated[
     str,
     typer.Option("--app-dir", metavar="DIR", help="Where modules are looked for.", rich_help_panel="Store"),
 ]
+Factory = Annotated[
+    bool,
+    typer.Option("--factory", help="MODULE:APP is a function that makes the app.", rich_help_panel="Store"),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON for programs instead of a table.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Jobs of this tenant.")]
 State = Annotated[

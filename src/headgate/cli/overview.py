@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.exits import FAILED
-from headgate.cli.options import AppName, Json, Url
+from headgate.cli.options import AppName, Factory, Json, Url
 from headgate.cli.store import store
 from headgate.errors import ConfigError
 
@@ -22,7 +22,7 @@ SIZE = 100
 """How many limits and keys people see of a store that may have a million."""
 
 
-def queues(json: Json = False, url: Url = None, app: AppName = None) -> None:
+def queues(json: Json = False, url: Url = None, app: AppName = None, factory: Factory = False) -> None:
     """List the queues that have unfinished jobs or are paused.
 
     headgate queues
@@ -34,7 +34,7 @@ def queues(json: Json = False, url: Url = None, app: AppName = None) -> None:
 
     from headgate.cli.show import json_line, say, table
 
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
         found = opened.queues_sync()
     if json:
         for queue in found:
@@ -67,6 +67,7 @@ def limits(
     json: Json = False,
     url: Url = None,
     app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """List the limits, and their keys that are held, waited for or overridden.
 
@@ -81,7 +82,7 @@ def limits(
     """
     from headgate.cli.show import json_line, say, table
 
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
         wanted = size or (None if json else SIZE)
         page, more = _page(opened, name, wanted, _place(after, after_tenant))
     if json:
@@ -163,7 +164,7 @@ def _override(override: OverrideInfo, declared: int | None) -> str:
     return ", ".join(words) + (f": {override.why}" if override.why else "")
 
 
-def workers(json: Json = False, url: Url = None, app: AppName = None) -> None:
+def workers(json: Json = False, url: Url = None, app: AppName = None, factory: Factory = False) -> None:
     """List the workers.
 
     headgate workers
@@ -174,7 +175,7 @@ def workers(json: Json = False, url: Url = None, app: AppName = None) -> None:
     from headgate.cli.show import json_line, say, table
     from headgate.cli.times import ago
 
-    with store(url, app) as opened:
+    with store(url, app, factory=factory) as opened:
         found = opened.workers_sync()
     if json:
         for worker in found:
@@ -205,6 +206,7 @@ def audit(
     json: Json = False,
     url: Url = None,
     app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """Check that everything the store keeps about admission fits together. Exits with 1 if it does not.
 
@@ -219,7 +221,7 @@ def audit(
     """
     from headgate.cli.show import json_line, progress
 
-    with store(url, app) as opened, progress("repair" if repair else "audit", None) as bar:
+    with store(url, app, factory=factory) as opened, progress("repair" if repair else "audit", None) as bar:
         report = opened.audit_sync(repair=repair, progress=lambda slices: bar.advance())
     if json:
         json_line({"ok": report.ok, "problems": report.problems, "repaired": report.repaired})

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headgate.cli.exits import FAILED
-from headgate.cli.options import AppName, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
+from headgate.cli.ids import full_id
+from headgate.cli.notes import point_out
+from headgate.cli.options import AppName, Factory, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
 from headgate.cli.store import store
 from headgate.errors import ConfigError
 
@@ -19,9 +21,14 @@ if TYPE_CHECKING:
     from headgate.engine.contract import Verdict
 
 BATCH = 500
+MOST_TYPED = 20
+"""Ids that may be beginnings: each is looked for alone. More than these come from a program."""
 PAST = {"cancel": "cancelled", "restart": "restarted", "expedite": "expedited", "delete": "deleted"}
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs; - reads them from a pipe.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID", help="Ids of jobs, or unique beginnings; - reads ids from a pipe."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a filter is applied.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs a filter matches.")]
 
@@ -38,6 +45,7 @@ def cancel(
     json: Json = False,
     url: Url = None,
     app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """End jobs. What has not started ends at once; what runs is asked to.
 
@@ -49,7 +57,7 @@ def cancel(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("cancel", ids, filter, _Manner(yes, dry_run, json), url, app)
+    _steer("cancel", ids, filter, _Manner(yes, dry_run, json), url, app, factory)
 
 
 def restart(
@@ -64,6 +72,7 @@ def restart(
     json: Json = False,
     url: Url = None,
     app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """Run failed or cancelled jobs again, with fresh retries.
 
@@ -74,7 +83,7 @@ def restart(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("restart", ids, filter, _Manner(yes, dry_run, json), url, app)
+    _steer("restart", ids, filter, _Manner(yes, dry_run, json), url, app, factory)
 
 
 def expedite(
@@ -89,6 +98,7 @@ def expedite(
     json: Json = False,
     url: Url = None,
     app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """Make scheduled jobs due now, retries that wait for their time included.
 
@@ -99,7 +109,7 @@ def expedite(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("expedite", ids, filter, _Manner(yes, dry_run, json), url, app)
+    _steer("expedite", ids, filter, _Manner(yes, dry_run, json), url, app, factory)
 
 
 def delete(
@@ -114,6 +124,7 @@ def delete(
     json: Json = False,
     url: Url = None,
     app: AppName = None,
+    factory: Factory = False,
 ) -> None:
     """Remove jobs that have ended.
 
@@ -124,7 +135,7 @@ def delete(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("delete", ids, filter, _Manner(yes, dry_run, json), url, app)
+    _steer("delete", ids, filter, _Manner(yes, dry_run, json), url, app, factory)
 
 
 class _Manner:
@@ -141,13 +152,16 @@ def _steer(
     manner: _Manner,
     url: str | None,
     target: str | None,
+    factory: bool,
 ) -> None:
     if bool(ids) == bool(filter):
         raise ConfigError(
             f"`headgate {verb}` takes either ids or a filter such as --queue, and needs one of them"
         )
-    with store(url, target) as app:
-        wanted = _typed(ids) if ids else _matching(app, verb, filter)
+    with store(url, target, factory=factory) as app:
+        wanted = _typed(app, ids) if ids else _matching(app, verb, filter)
+        if not wanted:
+            point_out(app, filter)
         if manner.dry_run:
             _say_count(verb, len(wanted), manner.json)
             return
@@ -159,8 +173,12 @@ def _steer(
         raise typer.Exit(FAILED)
 
 
-def _typed(ids: list[str]) -> list[str]:
-    return sys.stdin.read().split() if ids == ["-"] else list(dict.fromkeys(ids))
+def _typed(app: App, ids: list[str]) -> list[str]:
+    """The ids that were given; only those that were typed may be beginnings."""
+    if ids == ["-"]:
+        return sys.stdin.read().split()
+    whole = len(ids) > MOST_TYPED
+    return list(dict.fromkeys(id if whole or not id else full_id(app, id) for id in ids))
 
 
 def _matching(app: App, verb: Verb, filter: dict[str, Any]) -> list[str]:

@@ -17,24 +17,28 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def store(url: str | None, target: str | None = None, app_dir: str = ".") -> Generator[App]:
+def store(
+    url: str | None, target: str | None = None, app_dir: str = ".", *, factory: bool = False
+) -> Generator[App]:
     """A store that exists: commands that look and steer never create one."""
-    app = find_app(url, target, app_dir)
+    app = find_app(url, target, app_dir, factory=factory)
     _must_exist(app)
     with app:
         yield app
 
 
-def find_app(url: str | None, target: str | None, app_dir: str = ".") -> App:
+def find_app(url: str | None, target: str | None, app_dir: str = ".", *, factory: bool = False) -> App:
     """The app that was named, or a bare one that is good for everything but its tasks."""
     show_notes()
     if target is None:
+        if factory:
+            raise ConfigError("--factory belongs to --app MODULE:APP, which is missing")
         from headgate.app.app import App
 
         return App(url)
     from headgate.worker.process.load import load_app
 
-    app: App = load_app(target, app_dir=app_dir)
+    app: App = load_app(target, factory=factory, app_dir=app_dir)
     if url is not None:
         app.redirect(url)
     return app

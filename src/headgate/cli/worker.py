@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.exits import DONE
-from headgate.cli.options import AppDir, Target
+from headgate.cli.options import AppDir, Factory, Target
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def worker(
         str | None, typer.Option("--name", help="The worker's name.", show_default="host-pid")
     ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Start anew when source files change.")] = False,
-    factory: Annotated[
-        bool, typer.Option("--factory", help="MODULE:APP is a function that makes the app.")
-    ] = False,
+    factory: Factory = False,
     app_dir: AppDir = ".",
     log_level: Annotated[
         str, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
@@ -118,8 +116,7 @@ def _work(plan: Plan) -> int:
     from headgate.worker.process.child import work
     from headgate.worker.process.load import load_app
 
-    load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
-    return work(plan)
+    return work(plan, load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir))
 
 
 def _supervise(plan: Plan) -> int:

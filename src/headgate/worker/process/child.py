@@ -28,14 +28,14 @@ from headgate.worker.process.reload import Reloader, wait_for_change
 log = logging.getLogger("headgate.worker")
 
 
-def work(plan: Plan) -> int:
-    """Do what the plan says; returns the exit code."""
+def work(plan: Plan, app: Any = None) -> int:
+    """Do what the plan says, with the app that was loaded already, if one was; returns the exit code."""
     configure_logs(plan.log_level, json=plan.log_json)
     if plan.registry is not None:
         registrations.keep_in(plan.registry)
     if plan.supervised:
         _watch_parent()
-    return _work_and_reload(plan) if plan.reload else _work(plan)
+    return _work_and_reload(plan) if plan.reload else _work(plan, app)
 
 
 def run(main: Callable[[], Any]) -> None:
@@ -44,9 +44,10 @@ def run(main: Callable[[], Any]) -> None:
         runner.run(main())
 
 
-def _work(plan: Plan) -> int:
+def _work(plan: Plan, app: Any = None) -> int:
     try:
-        app = load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
+        if app is None:
+            app = load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
         registrations.note_store(app)
         _work_once_reachable(lambda: app.run_worker(**plan.options(), signals=True))
     except HeadgateError as error:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from headgate.errors import ConfigError
+from headgate.worker.process.user_frames import user_frames
 
 DEFAULT_ATTRIBUTE = "app"
 
@@ -16,8 +17,8 @@ DEFAULT_ATTRIBUTE = "app"
 def load_app(target: str, *, factory: bool = False, app_dir: str = ".") -> Any:
     """Import an app: `package.module:attribute.path`; without an attribute it is called `app`.
 
-    `app_dir` is put on the import path first. With `factory` the attribute is called and returns the app. Errors
-    inside the imported module are raised as they are: their traceback is what helps.
+    `app_dir` is put on the import path first. With `factory` the attribute is called and returns the app. An error
+    inside the imported module becomes a ConfigError that shows the module's own frames.
     """
     module_name, attribute = _parts(target)
     _put_on_path(app_dir)
@@ -54,9 +55,15 @@ def _import(name: str, target: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # something that the module itself imports
+            raise _broken(target, error) from error  # something that the module itself imports
         where = os.path.abspath(sys.path[0])
         raise ConfigError(f"{target!r}: there is no module {error.name!r} in {where} or installed") from None
+    except Exception as error:
+        raise _broken(target, error) from error
+
+
+def _broken(target: str, error: Exception) -> ConfigError:
+    return ConfigError(f"{target!r} cannot be loaded:\n{user_frames(error)}")
 
 
 def _walk(module: ModuleType, attribute: str, target: str) -> Any:
@@ -77,7 +84,10 @@ def _hint(module: ModuleType) -> str:
 def _called(make: Any, target: str) -> Any:
     if not callable(make) or _is_app(make):
         raise ConfigError(f"{target!r} is a {type(make).__name__} and not a function that makes an App")
-    return make()
+    try:
+        return make()
+    except Exception as error:
+        raise _broken(target, error) from error
 
 
 def _checked(found: Any, target: str) -> Any:
