@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.proxy import Proxy
-from tests.postgres_server import PostgresProcess
-from tests.redis.cluster import Cluster, free_cluster_port
-from tests.redis_servers import RedisProcess, binary
+from tests.support.postgres_server import PostgresProcess
+from tests.support.redis_cluster import Cluster, free_cluster_port
+from tests.support.redis_servers import RedisProcess, binary
 
 Fault = Callable[[random.Random], float]
 """Does harm; returns how many seconds it lasts, after which `heal` ends it."""

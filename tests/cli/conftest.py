@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from headgate.cli.program import program
 from headgate.testing import use_store
-from tests.cli import shop
+from tests.support import cli_shop as shop
 
 ROOT = Path(__file__).parent.parent.parent
-SHOP = "tests.cli.shop:app"
+SHOP = "tests.support.cli_shop:app"
 COMMAND = [sys.executable, "-m", "headgate.cli"]
 
 

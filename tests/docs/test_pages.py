@@ -14,8 +14,8 @@ import pytest
 import headgate
 import headgate.testing
 from headgate.engine.contract import QueueStatus
-from tests.docs.pages import PAGES, ROOT, name_of, prose
 from tests.docs.shell import root, walk
+from tests.support.docs_pages import PAGES, ROOT, name_of, prose
 
 API = ROOT / "docs" / "reference" / "api.md"
 CLI = ROOT / "docs" / "reference" / "cli.md"

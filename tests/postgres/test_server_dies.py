@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App, ConcurrencyLimit, EngineUnavailable, Retry
 from headgate.engine.rules.audit import audit
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 
 @pytest.mark.slow

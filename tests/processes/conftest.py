@@ -14,9 +14,9 @@ import apsw
 import pytest
 
 from headgate import App
-from tests.processes.child import Child, eventually
 from tests.processes.record import Record
-from tests.stores import PROCESS_STORES, fresh_url
+from tests.support.child import Child, eventually
+from tests.support.stores import PROCESS_STORES, fresh_url
 
 WORK = """
 import logging

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import pytest
 
 from headgate.job import JobState
-from tests.processes.child import Child, eventually
 from tests.processes.conftest import Place
+from tests.support.child import Child, eventually
 
 pytestmark = pytest.mark.slow
 

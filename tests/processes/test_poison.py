@@ -17,8 +17,8 @@ import pytest
 
 from headgate import App
 from headgate.job import JobState
-from tests.processes.child import ROOT, eventually
-from tests.stores import PROCESS_STORES
+from tests.support.child import ROOT, eventually
+from tests.support.stores import PROCESS_STORES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 

@@ -14,8 +14,8 @@ from headgate.engine.redis import RedisEngine, watching
 from headgate.engine.redis.url import parse
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
-from tests.proxy import Proxy
 from tests.redis.conftest import OpenEngine, StartServer
+from tests.support.proxy import Proxy
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from headgate.engine.sqlite.step import Step
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
-from tests.processes.child import Child
 from tests.sqlite.conftest import OpenEngine
+from tests.support.child import Child
 
 HOLD = """
 import apsw

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.postgres_binaries import (
+from tests.support.postgres_binaries import (
     NOBODY,
     as_nobody,
     binaries,
