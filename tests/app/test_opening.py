@@ -11,8 +11,8 @@ import pytest
 
 from headgate import App, ConfigError, EngineUnavailable
 from headgate.engine.memory import MemoryEngine
-from tests.sqlite.test_busy import HOLD, hold
 from tests.support.child import Child
+from tests.support.sqlite_lock import HOLD, hold
 
 
 async def test_who_gives_up_while_the_store_is_opened_does_so_alone(tmp_path: Path):

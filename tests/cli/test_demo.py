@@ -18,7 +18,7 @@ from headgate.cli.demo.picture import picture
 from headgate.cli.demo.proof import Evidence, Run, largest_overlap, most_starts, prove
 from headgate.cli.demo.scene import Event, Lanes, Scene, Station
 from headgate.cli.demo.work import API_SLOTS, MAILS, TOTAL, orders
-from tests.cli.conftest import COMMAND, Headgate
+from tests.support.command_line import COMMAND, Headgate
 
 A, B = 1, 2
 

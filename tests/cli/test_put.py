@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import SHOP, Headgate
+from tests.support.command_line import SHOP, Headgate
 
 
 def test_arguments_are_a_json_object_or_pairs(headgate: Headgate) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from headgate import App
-from tests.cli.conftest import Headgate, Outcome
+from tests.support.command_line import Headgate, Outcome
 
 
 def states(store: Headgate) -> dict[str, str]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.cli.conftest import COMMAND, ROOT, SHOP, Headgate
+from tests.support.command_line import COMMAND, ROOT, SHOP, Headgate
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 

@@ -23,7 +23,7 @@ TIMEOUT = 0.5
 
 @pytest.fixture
 def proxy(process: PostgresProcess) -> Iterator[Proxy]:
-    with Proxy("127.0.0.1", process.port) as proxy:
+    with Proxy(process.port) as proxy:
         yield proxy
 
 
