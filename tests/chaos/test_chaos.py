@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from tests.chaos import notes, rules
-from tests.chaos.judge import Case, Final, judge
+from tests.chaos.case import Case, Final
+from tests.chaos.judge import judge
 from tests.chaos.places import PLACES
 from tests.support import postgres_server
 from tests.support.redis_servers import binary
