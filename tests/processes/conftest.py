@@ -15,8 +15,9 @@ import pytest
 
 from headgate import App
 from tests.processes.record import Record
-from tests.support.child import Child, eventually
+from tests.support.child import Child
 from tests.support.stores import PROCESS_STORES, fresh_url
+from tests.support.waiting import eventually
 
 WORK = """
 import logging

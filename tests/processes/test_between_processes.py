@@ -11,7 +11,7 @@ import pytest
 from headgate.errors import JobCancelled
 from tests.processes.conftest import Place
 from tests.processes.record import Line
-from tests.support.child import eventually
+from tests.support.waiting import eventually
 
 
 def test_a_cancel_reaches_a_running_job_of_another_process_within_a_second(place: Place):

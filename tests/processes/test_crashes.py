@@ -12,7 +12,8 @@ import pytest
 
 from headgate.job import JobState
 from tests.processes.conftest import Place
-from tests.support.child import Child, eventually
+from tests.support.child import Child
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.processes.conftest import Place
-from tests.support.child import eventually
+from tests.support.waiting import eventually
 
 ENQUEUE = """
 from tests.processes.shop import app, visit

@@ -17,8 +17,9 @@ import pytest
 
 from headgate import App
 from headgate.job import JobState
-from tests.support.child import ROOT, eventually
+from tests.support.child import ROOT
 from tests.support.stores import PROCESS_STORES
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 

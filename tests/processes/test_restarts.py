@@ -14,9 +14,10 @@ import pytest
 
 from headgate import App
 from tests.support import postgres_server
-from tests.support.child import ROOT, eventually
+from tests.support.child import ROOT
 from tests.support.postgres_server import PostgresProcess
 from tests.support.redis_servers import RedisProcess, binary
+from tests.support.waiting import eventually
 
 KINDS = [*(["valkey"] if binary("valkey") else []), *(["postgres"] if postgres_server.available() else [])]
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")

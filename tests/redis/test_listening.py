@@ -13,8 +13,8 @@ from headgate.engine.contract import Worker
 from headgate.engine.redis import RedisEngine
 from headgate.job import NewJob
 from tests.redis.conftest import OpenEngine, StartServer
-from tests.support.at_work import until
 from tests.support.redis_servers import RedisProcess
+from tests.support.waiting import until
 
 
 def subscribers(server: RedisProcess) -> int:

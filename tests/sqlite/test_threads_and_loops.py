@@ -16,7 +16,7 @@ from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.sqlite.conftest import OpenEngine
-from tests.support.child import eventually
+from tests.support.waiting import eventually
 
 A = (Use(Key("A").ident),)
 
