@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reas
 
 PATIENCE = 60.0
 HASTY = """
-from headgate.worker import supervisor
+from headgate.worker.process import supervisor
 supervisor.FIRST_WAIT, supervisor.LONGEST_WAIT = 0.05, 0.4
 from headgate.cli.entry import main
 main()
@@ -71,6 +71,8 @@ class Deployment:
 
         def done() -> bool:
             time.sleep(0.05)
+            gone = [each for each in self._supervisors if each.poll() not in (None, -signal.SIGKILL)]
+            assert not gone, self.log.read_text()
             return self.app.count_sync(state=unfinished) == 0
 
         eventually(done, "all jobs to end", patience)
