@@ -11,7 +11,7 @@ from headgate.engine.contract import Part, Worker
 from headgate.engine.memory import MemoryEngine
 from headgate.job import JobState
 from headgate.worker import run_until_idle
-from headgate.worker.run.capacity import MOMENT, Capacity
+from headgate.worker.run.capacity import PROMPT_ANSWER, Capacity
 from headgate.worker.run.suspects import SuspectsTurn
 from headgate.worker.run.threads import Threads
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, tasks, working
@@ -196,7 +196,7 @@ def test_a_claim_without_an_answer_keeps_only_its_even_share(monkeypatch: pytest
     silent, other = places.share(lambda: None), places.share(lambda: None)
     silent.ask(silent.want(0))
     assert other.want(0) == 0
-    now[0] += MOMENT * 1.01
+    now[0] += PROMPT_ANSWER * 1.01
     assert other.want(0) == 5
     other.ask(5)
     for _ in range(5):

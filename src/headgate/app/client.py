@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from headgate.app.results import Results
-from headgate.app.sync import Portal
+from headgate.app.sync import SyncLoop
 from headgate.codec import decode
 from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
@@ -37,7 +37,7 @@ class Opened:
         self.results = Results(engine)
 
 
-class Hub:
+class Client:
     """One app's way to its store, from any loop and thread."""
 
     def __init__(self, url: str, settings: Settings, payload_limit: int, clock: Clock | None = None) -> None:
@@ -45,7 +45,7 @@ class Hub:
         self.settings = settings
         self.payload_limit = payload_limit
         self.clock = clock
-        self.portal = Portal()
+        self.sync_loop = SyncLoop()
         self.limits = DeclaredLimits()
         self.decoders: dict[str, Callable[[str], Any]] = {}
         self._opened: Opened | None = None

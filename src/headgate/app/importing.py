@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.task import AnyTask
 from headgate.clock import instant_us
 from headgate.engine.contract import Engine, ImportedJob, ImportResult
@@ -137,13 +137,13 @@ class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 async def import_jobs(
-    hub: Hub, tasks: Mapping[str, AnyTask], records: Sequence[Mapping[str, Any] | ImportRecord]
+    client: Client, tasks: Mapping[str, AnyTask], records: Sequence[Mapping[str, Any] | ImportRecord]
 ) -> list[ImportResult]:
     """Import in batches; one result per record, in their order."""
-    engine = await hub.engine()
+    engine = await client.engine()
     results: list[ImportResult] = []
     for start in range(0, len(records), BATCH):
-        checked = await _declared(hub, engine, tasks, records[start : start + BATCH])
+        checked = await _declared(client, engine, tasks, records[start : start + BATCH])
         good = [one for one in checked if isinstance(one, ImportedJob)]
         stored = iter(await engine.import_jobs(good) if good else ())
         results += [next(stored) if isinstance(one, ImportedJob) else one for one in checked]
@@ -151,7 +151,7 @@ async def import_jobs(
 
 
 async def _declared(
-    hub: Hub,
+    client: Client,
     engine: Engine,
     tasks: Mapping[str, AnyTask],
     records: Sequence[Mapping[str, Any] | ImportRecord],
@@ -160,7 +160,7 @@ async def _declared(
     refuses is checked again without that: the two may have had one name and different kinds."""
     checked = [_checked(tasks, record) for record in records]
     for _ in range(2):
-        refused = await _declare(hub, engine)
+        refused = await _declare(client, engine)
         if not refused:
             break
         checked = [
@@ -170,12 +170,12 @@ async def _declared(
     return checked
 
 
-async def _declare(hub: Hub, engine: Engine) -> dict[str, str]:
+async def _declare(client: Client, engine: Engine) -> dict[str, str]:
     """Tell the store of the limits that came with records; returns those that it refuses, and why. One that is refused
     must not fail the records beside it, so that each is then told alone."""
-    if not hub.limits.unsent():
+    if not client.limits.unsent():
         return {}
-    with suppress(ConfigError), hub.limits.carried() as limits:
+    with suppress(ConfigError), client.limits.carried() as limits:
         await engine.declare(limits)
         return {}
     refused: dict[str, str] = {}

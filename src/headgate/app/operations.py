@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import msgspec
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.explain import Explanation
 from headgate.app.filters import JobFilter, engine_filter, says_nothing
 from headgate.app.handle import ALLOWED, JobHandle, not_found, refusal
 from headgate.app.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
-from headgate.app.sync import Portal, twin
+from headgate.app.sync import SyncLoop, twin
 from headgate.app.task import AnyTask
 from headgate.clock import duration_us, from_us, instant_us
 from headgate.engine.contract import Engine, Filter, LimitPlace, Override, QueueStatus, Verdict
@@ -54,21 +54,21 @@ class Changed(msgspec.Struct, frozen=True):
 class Operations:
     """The part of an app that looks at a store and steers it. Names like those of `headgate` on the command line."""
 
-    _hub: Hub
+    _client: Client
     _tasks: dict[str, AnyTask]
 
     @property
-    def portal(self) -> Portal:
+    def sync_loop(self) -> SyncLoop:
         """Where the sync twins run."""
-        return self._hub.portal
+        return self._client.sync_loop
 
     def handle(self, id: str) -> JobHandle[Any]:
         """A handle on a job, without looking whether it exists."""
-        return JobHandle(self._hub, check_text(id, "job id"))
+        return JobHandle(self._client, check_text(id, "job id"))
 
     async def job(self, id: str) -> JobHandle[Any]:
         """A handle on a job that exists; raises JobNotFound."""
-        if (await (await self._hub.engine()).states([check_text(id, "job id")]))[0] is None:
+        if (await (await self._client.engine()).states([check_text(id, "job id")]))[0] is None:
             raise not_found(id)
         return self.handle(id)
 
@@ -84,13 +84,13 @@ class Operations:
         wanted, most = engine_filter(filter), check_size(size)
         if after is not None:
             check_text(after, "after=")
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         return [job_info(job) for job in await engine.find(wanted, limit=most, after=after)]
 
     async def count(self, **filter: Unpack[JobFilter]) -> int:
         """How many jobs match."""
         wanted = engine_filter(filter)
-        return await (await self._hub.engine()).count(wanted)
+        return await (await self._client.engine()).count(wanted)
 
     async def limits(
         self,
@@ -107,7 +107,7 @@ class Operations:
             check_text(name, "limit name")
         most = None if size is None else check_size(size)
         place = _place(after)
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         found: list[LimitInfo] = []
         while most is None or len(found) < most:
             wanted = PAGE if most is None else min(PAGE, most - len(found))
@@ -120,11 +120,11 @@ class Operations:
 
     async def queues(self) -> list[QueueStatus]:
         """Every queue that has unfinished jobs or is paused."""
-        return await (await self._hub.engine()).queues()
+        return await (await self._client.engine()).queues()
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers."""
-        return [worker_info(status) for status in await (await self._hub.engine()).workers()]
+        return [worker_info(status) for status in await (await self._client.engine()).workers()]
 
     async def explain(self, id: str) -> Explanation:
         """Why a job is where it is; `str()` of it is a sentence."""
@@ -141,7 +141,7 @@ class Operations:
         from headgate.app.audit import AuditReport, find_problems
         from headgate.app.audit import repair as mend
 
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         repaired = await mend(engine, progress) if repair else ()
         return AuditReport(await find_problems(engine), repaired)
 
@@ -170,7 +170,7 @@ class Operations:
             raise ConfigError(
                 f"limit {name!r} is declared shared=True, so all tenants have the same keys; leave tenant={who!r} out"
             )
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         now = await engine.clock()
         await engine.override(Override(name, number, value, who, by, now, why, _until(until, now)))
 
@@ -184,15 +184,15 @@ class Operations:
     async def clear_limit(self, key: str, *, tenant: str | None = None) -> bool:
         """Take an override back; False if there was none."""
         name, value = parse(key)
-        return await (await self._hub.engine()).clear_override(name, value, tenant)
+        return await (await self._client.engine()).clear_override(name, value, tenant)
 
     async def pause(self, queue: str) -> bool:
         """Start nothing more from a queue; what runs goes on. False if it was paused already."""
-        return await (await self._hub.engine()).pause(check_text(queue, "queue"))
+        return await (await self._client.engine()).pause(check_text(queue, "queue"))
 
     async def resume(self, queue: str) -> bool:
         """Start jobs from a queue again; False if it was not paused."""
-        return await (await self._hub.engine()).resume(check_text(queue, "queue"))
+        return await (await self._client.engine()).resume(check_text(queue, "queue"))
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,10 +220,10 @@ class Operations:
             )
         if which is None:
             wanted = msgspec.structs.replace(wanted, states=fitting_states(verb, wanted.states))
-            engine = await self._hub.engine()
+            engine = await self._client.engine()
             return await _each(engine, verb, _pages(engine, verb, wanted))
         ids = _ids(which)
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         if isinstance(which, str | JobHandle):
             verdict = (await getattr(engine, verb)(ids))[0]
             if not verdict.done:

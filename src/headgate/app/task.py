@@ -14,11 +14,11 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions, OnConflict
 from headgate.app.signature import TaskSignature
-from headgate.app.sync import Portal, twin
+from headgate.app.sync import SyncLoop, twin
 from headgate.codec import Payload, decoder, encode_text
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError, PayloadError
@@ -40,7 +40,7 @@ class Task(Generic[P, R]):
 
     def __init__(
         self,
-        hub: Hub,
+        client: Client,
         fn: Callable[P, Any],
         *,
         name: str | None,
@@ -51,7 +51,7 @@ class Task(Generic[P, R]):
         schedule: Schedule | None = None,
     ) -> None:
         functools.update_wrapper(self, fn)
-        self._hub = hub
+        self._client = client
         self.fn = fn
         self.name = _check_task_name(name or getattr(fn, "__name__", ""))
         self.is_async = _is_async(fn, self.name)
@@ -71,7 +71,7 @@ class Task(Generic[P, R]):
 
     def _compile_payload(self) -> Payload:
         signature = self._signature
-        return Payload(self.name, signature.types, frozenset(signature.defaults), self._hub.payload_limit)
+        return Payload(self.name, signature.types, frozenset(signature.defaults), self._client.payload_limit)
 
     def _compile_limits(self, given: Sequence[AnyLimit]) -> tuple[BoundLimit, ...]:
         found = [
@@ -142,9 +142,9 @@ class Task(Generic[P, R]):
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def portal(self) -> Portal:
+    def sync_loop(self) -> SyncLoop:
         """Where the sync twins run."""
-        return self._hub.portal
+        return self._client.sync_loop
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.fn(*args, **kwargs)
@@ -203,8 +203,8 @@ class Task(Generic[P, R]):
 
     async def send(self, job: NewJob) -> JobHandle[R]:
         """Enqueue a job that was built here."""
-        enqueued = (await self._hub.enqueue((job,)))[0]
-        return JobHandle(self._hub, enqueued.id, created=enqueued.created)
+        enqueued = (await self._client.enqueue((job,)))[0]
+        return JobHandle(self._client, enqueued.id, created=enqueued.created)
 
     def options(
         self,
@@ -230,13 +230,13 @@ class Task(Generic[P, R]):
         }  # fmt: skip
         bound = self._bind(limits)
         for each in self._told(bound):
-            self._hub.limits.check(each)
-        return TaskWithOptions(self, self._options.but(given, self._hub.payload_limit), bound)
+            self._client.limits.check(each)
+        return TaskWithOptions(self, self._options.but(given, self._client.payload_limit), bound)
 
     def _mention(self, limits: Iterable[BoundLimit]) -> None:
         """Limits that come with a job are declared with it, if the store's last word from here was another."""
         for limit in self._told(limits):
-            self._hub.limits.mention(limit)
+            self._client.limits.mention(limit)
 
     def _told(self, limits: Iterable[BoundLimit]) -> Iterator[Limit]:
         """What the store is told of limits. A use of a floating limit tells it nothing: its own rule does."""
@@ -244,7 +244,7 @@ class Task(Generic[P, R]):
             if (limit := as_limit(bound.limit, bound.name)) is not None:
                 yield limit
             else:
-                self._hub.limits.use_floating(bound.name)
+                self._client.limits.use_floating(bound.name)
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
@@ -261,9 +261,9 @@ class TaskWithOptions(Generic[P, R]):
         self._limits = limits
 
     @property
-    def portal(self) -> Portal:
+    def sync_loop(self) -> SyncLoop:
         """Where the sync twins run."""
-        return self._task.portal
+        return self._task.sync_loop
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """A job with these options, not enqueued yet."""

@@ -30,7 +30,7 @@ def find_app(url: str | None, target: str | None, app_dir: str = ".") -> App:
         from headgate.app.app import App
 
         return App(url)
-    from headgate.worker.process.load import load_app
+    from headgate.worker.process.load_app import load_app
 
     app: App = load_app(target, app_dir=app_dir)
     if url is not None:

@@ -1,4 +1,4 @@
-"""The link to the engine: how long to wait when it cannot be reached, and one log line when it goes and comes back."""
+"""Whether the engine can be reached: how long to wait while it cannot, one log line when it goes, one when it is back."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from headgate.worker.events import Events
 
 log = logging.getLogger("headgate.worker")
 
-FIRST_WAIT = 0.1
-LONGEST_WAIT = 5.0
+FIRST_BACKOFF = 0.1
+LONGEST_BACKOFF = 5.0
 
 
 class Backoff:
@@ -19,9 +19,9 @@ class Backoff:
 
     __slots__ = ("_longest", "_next")
 
-    def __init__(self, longest: float = LONGEST_WAIT) -> None:
+    def __init__(self, longest: float = LONGEST_BACKOFF) -> None:
         self._longest = longest
-        self._next = FIRST_WAIT
+        self._next = FIRST_BACKOFF
 
     def wait(self) -> float:
         """Seconds to wait after one more failure."""
@@ -30,10 +30,10 @@ class Backoff:
 
     def reset(self) -> None:
         """It worked."""
-        self._next = FIRST_WAIT
+        self._next = FIRST_BACKOFF
 
 
-class Link:
+class EngineStatus:
     """Whether a part of the engine answers, as far as this worker can tell. Shared by everything that calls it.
 
     Trouble may be partial: a full disk refuses outcomes and still renews leases. So only what failed first can say that

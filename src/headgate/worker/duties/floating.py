@@ -25,7 +25,7 @@ from headgate.limits import FloatingRule
 from headgate.retry import Retry
 from headgate.worker.duties.duty import jittered
 from headgate.worker.events import Events
-from headgate.worker.queues import INTERNAL
+from headgate.worker.queues import INTERNAL_QUEUE
 
 log = logging.getLogger("headgate.worker")
 
@@ -33,9 +33,9 @@ RETRY = Retry(attempts=1_000_000, delay=1, backoff=2, max_delay=60, jitter=0)
 """Until it works: 1, 2, 4 … 60 seconds. The old number stays in force meanwhile."""
 
 
-PAGE = 500
+KEYS_PER_ROUND = 500
 """Keys per rule and round: a round costs what is due, and never holds up the store for long."""
-SOON = 0.05
+NEXT_ROUND = 0.05
 
 
 class FloatingLimitView(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class Refresh:
         return NewJob(
             id=new_id(),
             task=self.name,
-            queue=INTERNAL,
+            queue=INTERNAL_QUEUE,
             args=msgspec.json.encode(ident).decode(),
             retry=self.retry.policy,
             unique=f"floating:{ident}",
@@ -141,15 +141,15 @@ class Floating:
         self.found = bool(created) or any(self._after.values())
         if created:
             self._events.emit("refreshing", jobs=created)
-        return SOON if any(self._after.values()) else jittered(self._interval)
+        return NEXT_ROUND if any(self._after.values()) else jittered(self._interval)
 
     async def _due(self, task: Refresh, now: int) -> list[NewJob]:
         """One page per round: a key that is still due after its refresh was enqueued does not hold up the next ones."""
         name, before = task.rule.name, now - task.rule.every + 1
         page = await self._engine.keys_in_use(
-            name, computed_before=before, after=self._after.get(name), limit=PAGE
+            name, computed_before=before, after=self._after.get(name), limit=KEYS_PER_ROUND
         )
-        self._after[name] = page[-1].key if len(page) == PAGE else None
+        self._after[name] = page[-1].key if len(page) == KEYS_PER_ROUND else None
         return [task.job(entry.key) for entry in page]
 
 

@@ -10,7 +10,7 @@ from headgate.worker.events import Events
 
 log = logging.getLogger("headgate.worker")
 
-INTERVAL = 5.0
+RECHECK_INTERVAL = 5.0
 """Seconds between two slices."""
 
 
@@ -34,4 +34,4 @@ class Recheck:
                 log.error("the store was not in order, please report this: %s", sentence)
             self._events.emit("rechecked", healed=rechecked.healed)
         self._begun = True  # not at the very start, where it would be in the way of the first exchange
-        return jittered(INTERVAL)
+        return jittered(RECHECK_INTERVAL)

@@ -17,7 +17,7 @@ from headgate.worker.runnable import Runnable
 
 log = logging.getLogger("headgate.worker")
 
-LONGEST = 60.0
+LONGEST_PAUSE = 60.0
 """Seconds after which to look at the store's clock again, however far the next tick is."""
 
 
@@ -46,7 +46,7 @@ class Ticker:
         now = await self._engine.clock()
         seen = await self._engine.ticks([task.name for task, _ in self._tasks])
         pauses = [await self._one(task, schedule, seen.get(task.name), now) for task, schedule in self._tasks]
-        return min([LONGEST, *pauses])
+        return min([LONGEST_PAUSE, *pauses])
 
     async def _one(self, task: Runnable, schedule: Schedule, last: int | None, now: int) -> float:
         if last is None:

@@ -54,7 +54,7 @@ class Lease:
         """Register under a new id. An id is never used again: reports about its attempts could be mistaken for ours."""
         sent = time.monotonic()
         id = f"{self._options.name}-{os.urandom(4).hex()}"
-        registrations.note(id)
+        registrations.note_begin(id)
         with within(self.timing.call):
             await self._part.register(self._registration(id))
         self.id, self.held = id, True

@@ -17,12 +17,12 @@ from headgate.worker.bell import Bell
 from headgate.worker.duties.duty import Duty, keep
 from headgate.worker.duties.recheck import Recheck
 from headgate.worker.duties.sweep import Sweep
-from headgate.worker.engine_status import Backoff, Link
+from headgate.worker.engine_status import Backoff, EngineStatus
 from headgate.worker.events import Events
 from headgate.worker.options import Options
 from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.exchange_loop import ExchangeLoop
 from headgate.worker.run.lease import Heartbeat, Lease
-from headgate.worker.run.loop import ExchangeLoop
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.runner import Runner
 from headgate.worker.run.suspects import SuspectsTurn
@@ -32,7 +32,7 @@ from headgate.worker.runnable import Runnable
 log = logging.getLogger("headgate.worker")
 
 
-class PartWork:
+class PartRun:
     """Made inside a running event loop. `run()` exchanges until told to end; `keep()` does the duties beside it."""
 
     def __init__(
@@ -51,7 +51,7 @@ class PartWork:
         self.events = events
         self.bell = Bell(loop)
         self.outbox = Outbox(loop, self.bell)
-        self.link = Link(events, part.name)
+        self.engine_status = EngineStatus(events, part.name)
         self.runner = Runner(loop, tasks, self.outbox, threads, capacity, events)
         self.lease = Lease(part, options, frozenset(tasks), loop, self._fence)
         self.exchange = ExchangeLoop(
@@ -63,7 +63,7 @@ class PartWork:
             self.runner,
             self.outbox,
             sweep := Sweep(part, loop, sweep_bell := Bell(loop), events),
-            self.link,
+            self.engine_status,
             capacity,
             suspects,
             events,
@@ -105,7 +105,7 @@ class PartWork:
     async def _keep(self, duty: Duty) -> None:
         timing = self.lease.timing
         bell = self._bells.get(duty) or Bell(self._loop)
-        await keep(duty, bell, self.link, Backoff(timing.retry), timing.call)
+        await keep(duty, bell, self.engine_status, Backoff(timing.retry), timing.call)
 
     def _fence(self, why: str) -> None:
         """The lease is gone: first cancel what runs, then forget what it had to say."""

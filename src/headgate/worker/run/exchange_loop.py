@@ -28,7 +28,7 @@ from headgate.errors import EngineUnavailable, HeadgateError, LeaseLost, StaleMe
 from headgate.worker.bell import Bell
 from headgate.worker.duties.duty import jittered
 from headgate.worker.duties.sweep import Sweep
-from headgate.worker.engine_status import Backoff, Link
+from headgate.worker.engine_status import Backoff, EngineStatus
 from headgate.worker.events import Events
 from headgate.worker.options import Options
 from headgate.worker.run.capacity import Capacity
@@ -43,11 +43,11 @@ T = TypeVar("T")
 
 POLL = 1.0
 """Seconds between polls of an idle worker; in practice they find nothing."""
-HANDFUL = 16
+SMALL_BATCH = 16
 """Outcomes per exchange, or half of those that wait, while other attempts run. Those whose slots come back first start
 first, instead of waiting until the last of a large batch is settled; the event loop starts them while the next exchange
 is under way."""
-BRIEF = 0.01
+SHORT_WORK = 0.01
 """Seconds since the last answer: what ended so soon was short work, which is done soonest in large batches."""
 FULL_PAUSE = 0.25
 """Seconds between exchanges that a worker without free capacity makes because it was rung: it may be a cancel."""
@@ -66,7 +66,7 @@ class ExchangeLoop:
         runner: Runner,
         outbox: Outbox,
         sweep: Sweep,
-        link: Link,
+        engine_status: EngineStatus,
         capacity: Capacity,
         suspects: SuspectsTurn,
         events: Events,
@@ -78,35 +78,35 @@ class ExchangeLoop:
         self.quiet: Callable[[], Awaitable[None]] | None = None
         self.recovered: Callable[[], None] | None = None
         self._part = part
-        self._time = loop.time
+        self._now = loop.time
         self._bell = bell
         self._options = options
         self._lease = lease
         self._runner = runner
         self._outbox = outbox
         self._sweep = sweep
-        self._link = link
-        self._share = capacity.share(self.wake)
+        self._engine_status = engine_status
+        self._capacity = capacity.share(self.wake)
         self._suspects = suspects
         self._events = events
         self._cheap_steps = cheap_steps
         self._backoff = Backoff(lease.timing.retry)
-        self._rung = True
-        self._last = 0.0
+        self._woken = True
+        self._answered_at = 0.0
         self._poll_at = 0.0
         self._number = 0
         self._doubt = False
         self._unanswered: float | None = None
-        self._aside: set[str] = set()
+        self._unknown_tasks: set[str] = set()
 
     @property
     def idle(self) -> bool:
         """Whether no message is under way, and none is worth while."""
-        return not self._rung and not self._doubt
+        return not self._woken and not self._doubt
 
     def wake(self) -> None:
         """The engine says that there may be work, or a cancel; from any thread."""
-        self._rung = True
+        self._woken = True
         self._bell.ring_from_thread()
 
     def stuck_for(self) -> float:
@@ -119,7 +119,7 @@ class ExchangeLoop:
             try:
                 await self._turn()
             except EngineUnavailable as error:
-                self._link.failed(error, "exchange")
+                self._engine_status.failed(error, "exchange")
                 await asyncio.sleep(self._backoff.wait())
             except StaleMessage as error:  # this one, or an answer to it, was overtaken: ask how things stand
                 log.info("%s", error)
@@ -140,47 +140,47 @@ class ExchangeLoop:
     async def _register(self) -> None:
         await self._lease.begin()
         self._doubt, self._unanswered = False, None
-        self._rung = True
+        self._woken = True
         self._events.emit("registered", worker=self._lease.id)
 
     def _pause(self) -> float:
         """Seconds until the next exchange is worth it; a ring makes us ask again."""
         if self._outbox.pressing:
             return 0
-        now = self._time()
-        if self._rung:
-            return 0 if self._want() else self._last + FULL_PAUSE - now
+        now = self._now()
+        if self._woken:
+            return 0 if self._want() else self._answered_at + FULL_PAUSE - now
         return self._poll_at - now
 
     def _want(self) -> int:
-        return self._share.want(self._outbox.waiting) if self.claiming else 0
+        return self._capacity.want(self._outbox.waiting) if self.claiming else 0
 
-    def _most(self) -> int | None:
+    def _report_limit(self) -> int | None:
         """How many outcomes to send; None for all of them."""
-        burst = self._cheap_steps and self._time() - self._last > BRIEF
-        return max(HANDFUL, self._outbox.waiting // 2) if burst or self._runner.running else None
+        burst = self._cheap_steps and self._now() - self._answered_at > SHORT_WORK
+        return max(SMALL_BATCH, self._outbox.waiting // 2) if burst or self._runner.running else None
 
     async def _sleep(self, pause: float) -> None:
         self._events.emit("idle")
         await self._bell.sleep(pause)
 
     async def _exchange(self) -> None:
-        id, reports = self._lease.id, self._outbox.take(self._most())
+        id, reports = self._lease.id, self._outbox.take(self._report_limit())
         want = self._want()
-        self._rung = False
-        self._share.ask(want)
+        self._woken = False
+        self._capacity.ask(want)
         try:
             answer = await self._send(id, reports, want)
         except BaseException:
             self._give_up(id, reports)
             raise
-        self._works()
-        self._last = self._time()
-        self._poll_at = self._last + jittered(POLL)
-        if self._is(id):
+        self._got_through()
+        self._answered_at = self._now()
+        self._poll_at = self._answered_at + jittered(POLL)
+        if self._holds(id):
             await self._receive(answer, len(reports), want)
         else:
-            self._leave()
+            self._stop_asking()
 
     async def _send(self, id: str, reports: Sequence[Report], want: int) -> Exchanged:
         suspects = want > 0 and self._suspects.take(self)
@@ -201,30 +201,30 @@ class ExchangeLoop:
         return answer
 
     def _give_up(self, id: str, reports: Sequence[Report]) -> None:
-        self._leave()
-        if self._is(id):
+        self._stop_asking()
+        if self._holds(id):
             self._outbox.put_back(reports)
 
-    def _leave(self) -> None:
+    def _stop_asking(self) -> None:
         """No answer: what this part cannot use now is for the others."""
-        self._share.leave()
+        self._capacity.leave()
         self._suspects.leave(self)
 
-    def _is(self, id: str) -> bool:
+    def _holds(self, id: str) -> bool:
         """Whether the lease is still the one with this id. What an answer to an earlier one brought is not ours."""
         return self._lease.held and self._lease.id == id
 
     async def _receive(self, answer: Exchanged, reported: int, want: int) -> None:
         self._start(answer.attempts)
         if answer.more:
-            self._rung = True
-        self._share.end(hungry=answer.more or 0 < want == len(answer.attempts))
+            self._woken = True
+        self._capacity.end(hungry=answer.more or 0 < want == len(answer.attempts))
         if not self._runner.suspects:
             self._suspects.give_back(self)
         if answer.cancelling:
             self._runner.cancel(answer.cancelling)
         if answer.refused or answer.set_aside:
-            self._tell(answer)
+            self._log_refusals(answer)
         self._sweep.expect(answer.next_due, answer.now)
         self._events.emit("exchanged", reported=reported, claimed=len(answer.attempts))
         if self.quiet is not None and not (answer.attempts or answer.more or self._runner.running):
@@ -232,7 +232,7 @@ class ExchangeLoop:
 
     def _start(self, attempts: Sequence[Attempt]) -> None:
         """Start what was claimed; give back what came after the stop, or too late for the places it was meant for."""
-        room = self._share.room(len(attempts)) if self.claiming else 0
+        room = self._capacity.room(len(attempts)) if self.claiming else 0
         for attempt in attempts[:room]:
             self._runner.start(attempt)
         for attempt in attempts[room:]:
@@ -242,8 +242,8 @@ class ExchangeLoop:
         """Agree with the store again on what this worker runs."""
         id, known = self._lease.id, [*self._runner.known, *self._outbox.known]
         resumed = await self._message(lambda number: self._part.resume_worker(id, number, known))
-        if self._is(id):
-            self._rung = True
+        if self._holds(id):
+            self._woken = True
             self._agree(resumed)
 
     def _agree(self, resumed: Resumed) -> None:
@@ -265,19 +265,19 @@ class ExchangeLoop:
             with contextlib.suppress(HeadgateError):
                 await self._send(self._lease.id, reports, 0)
 
-    def _works(self) -> None:
+    def _got_through(self) -> None:
         """An exchange got through. A registration or a resumption does not count: reports may still be refused."""
         self._backoff.reset()
-        self._link.worked("exchange")
+        self._engine_status.worked("exchange")
         stuck, self._unanswered = self.stuck_for() > self._lease.timing.retry, None
         if stuck and self.recovered is not None:
             self.recovered()
 
-    def _tell(self, answer: Exchanged) -> None:
+    def _log_refusals(self, answer: Exchanged) -> None:
         for job, attempt in answer.refused:
             log.info("the report about job %s, attempt %d, came too late and changed nothing", job, attempt)
-        for task in set(answer.set_aside) - self._aside:
-            self._aside.add(task)
+        for task in set(answer.set_aside) - self._unknown_tasks:
+            self._unknown_tasks.add(task)
             log.warning(
                 "task %r is not known to this worker; its jobs are left for others",
                 task,
