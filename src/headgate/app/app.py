@@ -45,7 +45,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_URL = "sqlite:///headgate.db"
 PAYLOAD_LIMIT = 1024 * 1024
-BATCH = 1000
+JOBS_PER_STEP = 1000
 LEAST_TIMEOUT = SECOND // 10
 
 Duration = float | timedelta
@@ -118,7 +118,7 @@ class App(Declarations, Operations):
         """
         source, handles = iter(jobs), list[JobHandle[Any]]()
         try:
-            while batch := list(islice(source, BATCH)):
+            while batch := list(islice(source, JOBS_PER_STEP)):
                 for place, job in enumerate(batch, len(handles)):
                     _check_job(job, f"item {place} of enqueue_many()")
                 stored = await self._client.enqueue(batch)

@@ -14,8 +14,7 @@ from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
 from headgate.job import DEFAULT_PRIORITY
 from headgate.keys import check_name
-from headgate.limits import AnyLimit, FloatingRule, check_max
-from headgate.limits.registered import as_floating
+from headgate.limits import DeclaredLimit, FloatingRule, check_max
 from headgate.periodic import Schedule, schedule
 from headgate.retry import LOST_ONLY, Retry
 
@@ -64,7 +63,7 @@ class Declarations:
         retry: Retry | None = None,
         timeout: Duration | None = None,
         retention: Duration | None = None,
-        limits: Sequence[AnyLimit] = (),
+        limits: Sequence[DeclaredLimit] = (),
         cron: str | None = None,
         every: Duration | None = None,
         timezone: str | tzinfo | None = None,
@@ -93,7 +92,7 @@ class Declarations:
         retry: Retry | None = None,
         timeout: Duration | None = None,
         retention: Duration | None = None,
-        limits: Sequence[AnyLimit] = (),
+        limits: Sequence[DeclaredLimit] = (),
         **periodic: Any,
     ) -> AnyTask:
         task = AnyTask(
@@ -113,7 +112,9 @@ class Declarations:
         )
         if task.name in self._tasks:
             raise ConfigError(f"this app has a task {task.name!r} already; give one of them another name=")
-        self._client.limits.declare(task.declared())
+        self._client.limits.declare_bound(task.limits.bound)
+        if task.limits.cap is not None:
+            self._client.limits.declare([task.limits.cap])
         self._tasks[task.name] = task
         self._client.decoders[task.name] = task.decode_result
         return task
@@ -133,7 +134,7 @@ class Declarations:
             if name in self._floating:
                 raise ConfigError(f"this app has a floating limit {name!r} already")
             rule = FloatingRule(name, function, default, duration_us(every, "every="), metadata)
-            self._client.limits.declare([as_floating(rule)])
+            self._client.limits.declare([rule.record])
             self._floating[name] = rule
             return function
 

@@ -109,7 +109,7 @@ class JobHandle(Generic[R]):
             opened = await self._client.opened()
             try:
                 async with asyncio.timeout(None if timeout is None else timeout / SECOND):
-                    job = await opened.results.ended(self.id)
+                    job = await opened.ended(self.id)
             except TimeoutError:
                 job = await self._last_look(timeout or 0)
         if job is None:

@@ -15,7 +15,7 @@ from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
     from headgate.app.app import App
-    from headgate.app.operations import Changed, Verb
+    from headgate.app.steering import Changed, Verb
     from headgate.engine.contract import Verdict
 
 BATCH = 500
@@ -166,7 +166,7 @@ def _typed(ids: list[str]) -> list[str]:
 def _matching(app: App, verb: Verb, filter: dict[str, Any]) -> list[str]:
     """The ids of the jobs that match and whose state allows it."""
     from headgate.app.filters import engine_filter
-    from headgate.app.operations import fitting_states
+    from headgate.app.steering import fitting_states
 
     found, after = list[str](), None
     wanted: dict[str, Any] = {**filter, "state": fitting_states(verb, engine_filter(filter).states)}
@@ -183,7 +183,7 @@ def _agreed(verb: Verb, count: int, manner: _Manner) -> bool:
 
 
 def _batches(app: App, verb: Verb, ids: Sequence[str]) -> Changed:
-    from headgate.app.operations import Changed
+    from headgate.app.steering import Changed
     from headgate.cli.show import progress
 
     done, refused, asked = 0, list["Verdict"](), 0

@@ -1,4 +1,4 @@
-"""Whether the engine can be reached: how long to wait while it cannot, one log line when it goes, one when it is back."""
+"""Whether the engine can be reached: how long to wait while it cannot, and one log line when that changes."""
 
 from __future__ import annotations
 

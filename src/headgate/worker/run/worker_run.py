@@ -1,5 +1,6 @@
-"""One run of a worker, from its first registration to its retirement: a `PartRun` for each part of the store, the threads
-and the places that these share, the duties that concern the whole store, and stopping."""
+"""One run of a worker, from its first registration to its retirement: a `PartRun` for each part of the store, the
+threads and places that these share, the duties that concern the whole store, and stopping.
+"""
 
 from __future__ import annotations
 
