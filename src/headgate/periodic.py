@@ -24,7 +24,7 @@ from headgate.cron import Cron
 from headgate.errors import ConfigError
 
 CatchUp = Literal["one", "none", "all"]
-MOST = 1000
+MOST_TICKS = 1000
 IN_TIME = 60 * SECOND
 
 
@@ -61,7 +61,7 @@ class Schedule:
         """The ticks after `last` and up to `now` that should be run, oldest first."""
         match self.catch_up:
             case "all":
-                return self._latest(last, now, MOST)
+                return self._latest(last, now, MOST_TICKS)
             case "one":
                 return self._latest(last, now, 1)
             case "none":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def store(url: str | None, target: str | None = None, app_dir: str = ".") -> Generator[App]:
+def open_store(url: str | None, target: str | None = None, app_dir: str = ".") -> Generator[App]:
     """A store that exists: commands that look and steer never create one."""
     app = find_app(url, target, app_dir)
     _must_exist(app)
