@@ -1,4 +1,4 @@
-"""Periodic tasks: when they tick, and what becomes of ticks that nobody was there for.
+"""Periodic tasks: when they tick, and what becomes of ticks that no worker was there for.
 
 A schedule is a pure function of time: every worker computes the same ticks, the engine lets one of them win each.
 `every=` ticks on a fixed grid (whole multiples since 1970, UTC): `every=3600` means each full hour, and neither a

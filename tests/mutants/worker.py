@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Herd, Mutant
 
-LOOP, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING = (
+LOOP, MESSAGES, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING = (
     f"worker/{name}.py"
     for name in (
-        "run/exchange_loop", "run/lease", "run/outbox", "run/runner", "run/running_attempt", "run/outcome", "run/worker_run", "run/part_run",
+        "run/exchange_loop", "run/messages", "run/lease", "run/outbox", "run/runner", "run/running_attempt", "run/outcome", "run/worker_run", "run/part_run",
         "run/suspects", "run/capacity", "duties/ticker", "duties/sweep", "timing",
     )
 )  # fmt: skip
 
 MUTANTS = [
     # exchanges and doubt
-    Mutant(LOOP, "        self._number += 1\n", "        self._number = max(self._number, 1)\n", "messages are not numbered anew"),
-    Mutant(LOOP, "        self._doubt = True\n        if self._unanswered", "        if self._unanswered", "a message without an answer leaves no doubt"),
+    Mutant(MESSAGES, "        self._number += 1\n", "        self._number = max(self._number, 1)\n", "messages are not numbered anew"),
+    Mutant(MESSAGES, "        self.doubt = True\n        if self._unanswered", "        if self._unanswered", "a message without an answer leaves no doubt"),
     Mutant(LOOP, "            self._outbox.put_back(reports)", "            pass", "reports that were not sent are lost"),
     Mutant(LOOP, "        if self._holds(id):\n            await self._receive(answer, len(reports), want)", "        if True:\n            await self._receive(answer, len(reports), want)", "what came under a lost lease is run"),
-    Mutant(LOOP, "        with within(self._lease.timing.call):\n            answer = await send(self._number)", "        answer = await send(self._number)", "an exchange has no deadline"),
+    Mutant(MESSAGES, "        with within(self._seconds):\n            answer = await message(self._number)", "        answer = await message(self._number)", "an exchange has no deadline"),
     Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._runner.known]", "attempts whose outcome waits to be sent are given back"),
     Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._outbox.known]", "running attempts are given back after a doubt"),
     Mutant(LOOP, "        abandoned = self._runner.abandon(alive)\n", "        abandoned = 0\n", "what is no longer this worker's runs on"),

@@ -20,7 +20,7 @@ from headgate.job import Job, JobState
 R = TypeVar("R", covariant=True)
 
 LAST_LOOK = 1.0
-"""Seconds to say how a job stands whose waiter's time is over."""
+"""Seconds to find out how the job stands when the caller's time is over."""
 ALLOWED = {
     "cancel": "scheduled, ready, waiting or running",
     "restart": "failed or cancelled",
@@ -30,7 +30,7 @@ ALLOWED = {
 
 
 def not_found(id: str) -> JobNotFound:
-    """The error for an id that nobody knows."""
+    """The error for an id that no job has."""
     return JobNotFound(f"there is no job {id!r}; it may have been deleted, or never existed")
 
 

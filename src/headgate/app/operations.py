@@ -144,15 +144,15 @@ class Operations:
         """
         name, value = parse(key)
         number = None if max is None else check_max(max, f"the limit of {key!r}")
-        who = None if tenant is None else check_text(tenant, "tenant")
-        _check_cap(name, value, who)
-        if who is not None and self._is_shared(name):
+        owner = None if tenant is None else check_text(tenant, "tenant")
+        _check_cap(name, value, owner)
+        if owner is not None and self._is_shared(name):
             raise ConfigError(
-                f"limit {name!r} is declared shared=True, so all tenants have the same keys; leave tenant={who!r} out"
+                f"limit {name!r} is declared shared=True, so all tenants have the same keys; leave tenant={owner!r} out"
             )
         engine = await self._client.engine()
         now = await engine.clock()
-        await engine.override(Override(name, number, value, who, by, now, why, _until(until, now)))
+        await engine.override(Override(name, number, value, owner, by, now, why, _until(until, now)))
 
     def _is_shared(self, name: str) -> bool:
         """Whether the tasks of this app use a limit, and all of them without tenants."""

@@ -209,7 +209,7 @@ def _instant(at: Any) -> str:
 
 
 def explain(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> None:
-    """Say why a job is where it is: the key it waits on, who holds it, its place in line.
+    """Say why a job is where it is: the key it waits on, the jobs that hold it, its place in line.
 
     headgate explain 019a8b2c7d
 

@@ -46,11 +46,9 @@ def set_limit(
     max: Annotated[
         str, typer.Argument(metavar="MAX", help="The number; 0 closes the key, none lifts the limit.")
     ],
-    why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="The reason, for whoever looks next.")
-    ] = "",
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for later readers.")] = "",
     by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Who you are (default: the login).")
+        str | None, typer.Option("--by", metavar="NAME", help="Your name (default: the login).")
     ] = None,
     until: Annotated[
         str | None,

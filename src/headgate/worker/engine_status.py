@@ -46,16 +46,16 @@ class EngineStatus:
         self._events = events
         self._what = f"{part} of the engine" if part else "the engine"
 
-    def failed(self, error: EngineUnavailable, who: str) -> None:
+    def failed(self, error: EngineUnavailable, caller: str) -> None:
         """A call did not get through; the first of a row is logged."""
         if not self.down:
-            self.down, self._first = True, who
+            self.down, self._first = True, caller
             log.warning("%s cannot be reached, trying again: %s", self._what, error)
             self._events.emit("unavailable", error=str(error))
 
-    def worked(self, who: str) -> None:
+    def worked(self, caller: str) -> None:
         """A call got through."""
-        if self.down and who == self._first:
+        if self.down and caller == self._first:
             self.down = False
             log.warning("%s can be reached again", self._what)
             self._events.emit("recovered")

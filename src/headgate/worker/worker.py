@@ -122,7 +122,7 @@ class Worker:
         work, self._work = self._work, None
         assert work is not None
         self.stop()
-        if error is not None:  # somebody wants to get away: no waiting
+        if error is not None:  # the caller's block failed: no waiting
             self.stop()
         try:
             await work

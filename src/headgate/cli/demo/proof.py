@@ -36,7 +36,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known at the end: what the journal holds, who was killed when, and what the store says."""
+    """All that is known at the end: what the journal holds, which process was killed when, and what the store says."""
 
     entries: Sequence[Entry]
     ids: Sequence[str]

@@ -65,7 +65,7 @@ class Refresh:
         self._engine = engine
 
     async def fn(self, ident: str) -> int | None:
-        """Compute and store the number; None if somebody did, or if the key is no longer in use."""
+        """Compute and store the number; None if that was done meanwhile, or if the key is no longer in use."""
         self.runs += 1
         before = await self._engine.clock() - self.rule.every + 1
         page = await self._engine.keys_in_use(
@@ -91,7 +91,7 @@ class Refresh:
             raise PayloadError(f"{self.name}: not the ident of a key: {error}") from None
 
     def encode_result(self, value: Any) -> str:
-        """The number, for those who look at the job."""
+        """The number, as the result of the job."""
         return msgspec.json.encode(value).decode()
 
     def job(self, ident: str) -> NewJob:

@@ -22,7 +22,7 @@ LONGEST_PAUSE = 60.0
 
 
 class Ticker:
-    """Turns due ticks into jobs. The engine compares and sets the last tick: who comes second changes nothing.
+    """Turns due ticks into jobs. The engine compares and sets the last tick: a second worker changes nothing.
 
     A task that the store has not seen begins with its next tick, not with the ones before it was deployed.
     """

@@ -44,7 +44,7 @@ class Reloader(threading.Thread):
 
 
 def loaded_files() -> list[str]:
-    """The source files of loaded modules that somebody may be working on."""
+    """The source files of loaded modules that are no part of an installation."""
     installed = tuple({sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])})
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     return sorted(

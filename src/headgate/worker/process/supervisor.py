@@ -47,7 +47,7 @@ class ChildEnded(msgspec.Struct, frozen=True):
 
 
 class Signalled(msgspec.Struct, frozen=True):
-    """Somebody wants us to stop."""
+    """A signal asks the supervisor to stop."""
 
     number: int
 
@@ -56,7 +56,7 @@ Spawn = Callable[[ProcessConfig, int, int | None], "subprocess.Popen[bytes]"]
 
 
 class Child:
-    """One place in the row of worker processes, whoever fills it."""
+    """One place in the row of worker processes: the process that fills it now, and when it is to be started again."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -73,7 +73,7 @@ class Child:
         return self.process is not None
 
     def signal(self, number: int) -> None:
-        """Send a signal, if there is anyone to get it."""
+        """Send a signal, if a process is there."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(number)

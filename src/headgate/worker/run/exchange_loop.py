@@ -7,10 +7,6 @@ them.
 
 When there is nothing to report and nothing to be had, the loop sleeps until the engine rings, an attempt ends, or the
 slow poll is due, by which even a lost ring would be noticed.
-
-Messages are numbered, and the store refuses what is older than the last one that took effect (rule 13). After any
-doubt (an error, no answer in time) the next message says which attempts this worker really has: the store takes back
-the others, and whatever is still on its way changes nothing when it arrives.
 """
 
 from __future__ import annotations
@@ -18,12 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
 
 from headgate.engine.contract import Attempt, Exchanged, Part, Released, Report, Resumed
-from headgate.engine.deadline import within
 from headgate.errors import EngineUnavailable, HeadgateError, LeaseLost, StaleMessage
 from headgate.worker.bell import Bell
 from headgate.worker.duties.duty import jittered
@@ -33,13 +26,12 @@ from headgate.worker.events import Events
 from headgate.worker.options import Options
 from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.lease import LAPSED, Lease
+from headgate.worker.run.messages import Messages
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.runner import Runner
 from headgate.worker.run.suspects import SuspectsTurn
 
 log = logging.getLogger("headgate.worker")
-
-T = TypeVar("T")
 
 POLL = 1.0
 """Seconds between polls of an idle worker; in practice they find nothing."""
@@ -75,6 +67,7 @@ class ExchangeLoop:
     ) -> None:
         self.claiming = True
         self.ending = False
+        self.messages = Messages(lease.timing.call)
         self.quiet: Callable[[], Awaitable[None]] | None = None
         self.recovered: Callable[[], None] | None = None
         self._part = part
@@ -94,24 +87,17 @@ class ExchangeLoop:
         self._woken = True
         self._answered_at = 0.0
         self._poll_at = 0.0
-        self._number = 0
-        self._doubt = False
-        self._unanswered: float | None = None
         self._unknown_tasks: set[str] = set()
 
     @property
     def idle(self) -> bool:
         """Whether no message is under way, and none is worth while."""
-        return not self._woken and not self._doubt
+        return not self._woken and not self.messages.doubt
 
     def wake(self) -> None:
         """The engine says that there may be work, or a cancel; from any thread."""
         self._woken = True
         self._bell.ring_from_thread()
-
-    def stuck_for(self) -> float:
-        """Seconds since the first of the messages that have had no answer; 0 if all have had one."""
-        return 0.0 if self._unanswered is None else time.monotonic() - self._unanswered
 
     async def run(self) -> None:
         """Work until `ending`; survives the engine's absence and the loss of the lease."""
@@ -130,7 +116,7 @@ class ExchangeLoop:
     async def _turn(self) -> None:
         if not self._lease.held:
             await self._register()
-        if self._doubt:
+        if self.messages.doubt:
             await self._resume()
         elif (pause := self._pause()) > 0:
             await self._sleep(pause)
@@ -139,7 +125,7 @@ class ExchangeLoop:
 
     async def _register(self) -> None:
         await self._lease.begin()
-        self._doubt, self._unanswered = False, None
+        self.messages.begin()
         self._woken = True
         self._events.emit("registered", worker=self._lease.id)
 
@@ -185,20 +171,9 @@ class ExchangeLoop:
     async def _send(self, id: str, reports: Sequence[Report], want: int) -> Exchanged:
         suspects = want > 0 and self._suspects.take(self)
         order = self._options.queues.order()
-        return await self._message(
+        return await self.messages.send(
             lambda number: self._part.exchange(id, reports, want, order, number=number, suspects=suspects)
         )
-
-    async def _message(self, send: Callable[[int], Awaitable[T]]) -> T:
-        """Send one numbered message; until its answer is there, nobody knows whether it took effect."""
-        self._number += 1
-        self._doubt = True
-        if self._unanswered is None:
-            self._unanswered = time.monotonic()
-        with within(self._lease.timing.call):
-            answer = await send(self._number)
-        self._doubt = False
-        return answer
 
     def _give_up(self, id: str, reports: Sequence[Report]) -> None:
         self._stop_asking()
@@ -241,7 +216,7 @@ class ExchangeLoop:
     async def _resume(self) -> None:
         """Agree with the store again on what this worker runs."""
         id, known = self._lease.id, [*self._runner.known, *self._outbox.known]
-        resumed = await self._message(lambda number: self._part.resume_worker(id, number, known))
+        resumed = await self.messages.send(lambda number: self._part.resume_worker(id, number, known))
         if self._holds(id):
             self._woken = True
             self._agree(resumed)
@@ -261,7 +236,7 @@ class ExchangeLoop:
 
     async def report_rest(self) -> None:
         """The worker was cut short: report what has ended, if that is possible at once."""
-        if self._lease.held and not self._doubt and (reports := self._outbox.take()):
+        if self._lease.held and not self.messages.doubt and (reports := self._outbox.take()):
             with contextlib.suppress(HeadgateError):
                 await self._send(self._lease.id, reports, 0)
 
@@ -269,7 +244,8 @@ class ExchangeLoop:
         """An exchange got through. A registration or a resumption does not count: reports may still be refused."""
         self._backoff.reset()
         self._engine_status.worked("exchange")
-        stuck, self._unanswered = self.stuck_for() > self._lease.timing.retry, None
+        stuck = self.messages.stuck_for() > self._lease.timing.retry
+        self.messages.got_through()
         if stuck and self.recovered is not None:
             self.recovered()
 

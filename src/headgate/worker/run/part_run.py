@@ -70,7 +70,7 @@ class PartRun:
             cheap_steps=cheap_steps,
         )
         self.sweep = sweep
-        self._heartbeat = Heartbeat(self.lease, self.runner, self.exchange.stuck_for, events)
+        self._heartbeat = Heartbeat(self.lease, self.runner, self.exchange.messages.stuck_for, events)
         self._recheck = Recheck(part, events)
         self._bells: dict[Duty, Bell] = {sweep: sweep_bell, self._heartbeat: (beat_bell := Bell(loop))}
         # The lease may be near its end after an outage: renew it as soon as the store answers again.

@@ -123,7 +123,7 @@ class Watchdog:
             for part in self._parts
             if part.lease.due
             and now - self._turn < LEASES * part.lease.timing.lease
-            and part.exchange.stuck_for() - (now - self._turn) < part.lease.timing.stuck
+            and part.exchange.messages.stuck_for() - (now - self._turn) < part.lease.timing.stuck
         ]
         if due:
             if self._private is None:
