@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Herd, Mutant
 
-LOOP, MESSAGES, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING = (
+LOOP, MESSAGES, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING, DUTY = (
     f"worker/{name}.py"
     for name in (
         "run/exchange_loop", "run/messages", "run/lease", "run/outbox", "run/runner", "run/running_attempt", "run/outcome", "run/worker_run", "run/part_run",
-        "run/suspects", "run/capacity", "duties/ticker", "duties/sweep", "timing",
+        "run/suspects", "run/capacity", "duties/ticker", "duties/sweep", "timing", "duties/duty",
     )
 )  # fmt: skip
 
@@ -63,6 +63,7 @@ MUTANTS = [
     # duties and stopping
     Mutant(TICKER, "        if last is None:\n            await self._engine.tick(task.name, None, now, ())", "        if last is None:\n            await self._engine.tick(task.name, None, now, [tick_job(task, now)])", "a new periodic task runs at once"),
     Mutant(TICKER, 'id=f"{task.name}@{text}", at=tick', "at=tick", "two workers make two jobs of one tick"),
+    Mutant(DUTY, "    if duty.asked:\n        backoff.reset()", "    if True:\n        backoff.reset()", "a heartbeat that was not sent says that the store is back"),
     Mutant(SWEEP, "        if swept.more:\n            self._next = 0.0\n            return SHORTEST_PAUSE\n", "", "a sweep that has more to do waits for the next one"),
     Mutant(WORKER_RUN, "        for part in self.parts:\n            part.exchange.claiming = False\n", "", "a stopping worker claims while it waits"),
     Mutant(WORKER_RUN, "            for part in self.parts:\n                part.runner.release()\n", "", "a stopping worker does not ask its jobs to end"),

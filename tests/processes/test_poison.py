@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reas
 
 PATIENCE = 60.0
 HASTY = """
-from headgate.worker import supervisor
+from headgate.worker.process import supervisor
 supervisor.FIRST_RESTART_WAIT, supervisor.LONGEST_RESTART_WAIT = 0.05, 0.4
 from headgate.cli.entry import main
 main()

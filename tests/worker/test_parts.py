@@ -9,7 +9,9 @@ import pytest
 
 from headgate.engine.contract import Part, Worker
 from headgate.engine.memory import MemoryEngine
+from headgate.errors import EngineUnavailable
 from headgate.job import JobState
+from headgate.periodic import schedule
 from headgate.worker import run_until_idle
 from headgate.worker.run.capacity import PROMPT_ANSWER, Capacity
 from headgate.worker.run.suspects import SuspectsTurn
@@ -214,3 +216,25 @@ def test_only_one_part_at_a_time_claims_suspects_and_each_gets_its_turn():
     assert turn.take("b")
     turn.leave("b")
     assert turn.take("a")
+
+
+async def test_what_a_duty_of_the_whole_store_meets_is_not_said_of_the_first_part(
+    caplog: pytest.LogCaptureFixture,
+):
+    split = Split()
+    ticks = split.ticks
+
+    async def away(names: Sequence[str]) -> dict[str, int]:
+        raise EngineUnavailable("part 1 is away")
+
+    split.ticks = away
+    periodic = StandIn("report", Gate().work, schedule=schedule(every=3600))
+    async with working(split, periodic, lease=0.6) as (_, watcher):
+        await watcher.seen("unavailable")
+        split.ticks = ticks
+        await watcher.seen("recovered")
+    lines = [line for line in caplog.messages if "reached" in line]
+    assert lines == [
+        "what the ticker needs of the engine cannot be reached, trying again: part 1 is away",
+        "what the ticker needs of the engine can be reached again",
+    ]

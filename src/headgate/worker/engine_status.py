@@ -40,11 +40,11 @@ class EngineStatus:
     it is over; otherwise the two would write line after line.
     """
 
-    def __init__(self, events: Events, part: str = "") -> None:
+    def __init__(self, events: Events, what: str = "the engine") -> None:
         self.down = False
         self._first = ""
         self._events = events
-        self._what = f"{part} of the engine" if part else "the engine"
+        self._what = what
 
     def failed(self, error: EngineUnavailable, caller: str) -> None:
         """A call did not get through; the first of a row is logged."""

@@ -18,6 +18,8 @@ class Duty(Protocol):
     """Something to be done again and again."""
 
     name: str
+    asked: bool
+    """Whether the last round asked the store: one that had no reason to says nothing about it."""
 
     async def run_once(self) -> float:
         """Do what is due; returns the seconds until there will be more."""
@@ -40,8 +42,9 @@ async def _attempt(duty: Duty, engine_status: EngineStatus, backoff: Backoff, se
     except Exception:
         log.exception("the worker's %s failed; it goes on", duty.name)
         return backoff.wait()
-    backoff.reset()
-    engine_status.worked(duty.name)
+    if duty.asked:
+        backoff.reset()
+        engine_status.worked(duty.name)
     return pause
 
 

@@ -116,6 +116,7 @@ class Floating:
 
     def __init__(self, engine: Engine, rules: Sequence[FloatingRule], events: Events) -> None:
         self.found = False
+        self.asked = True
         self._after: dict[str, str | None] = {}
         self.tasks = {task.name: task for task in (Refresh(engine, rule) for rule in rules)}
         self._engine = engine

@@ -20,6 +20,7 @@ class Recheck:
     name = "recheck"
 
     def __init__(self, part: Part, events: Events) -> None:
+        self.asked = False
         self._part = part
         self._events = events
         self._after: str | None = None
@@ -27,6 +28,7 @@ class Recheck:
 
     async def run_once(self) -> float:
         """Recheck the next slice."""
+        self.asked = self._begun
         if self._begun:
             rechecked = await self._part.recheck(self._after)
             self._after = rechecked.after

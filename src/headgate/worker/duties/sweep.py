@@ -26,6 +26,7 @@ class Sweep:
 
     def __init__(self, part: Part, loop: asyncio.AbstractEventLoop, bell: Bell, events: Events) -> None:
         self.found = False
+        self.asked = False
         self._part = part
         self._loop = loop
         self._bell = bell
@@ -45,7 +46,8 @@ class Sweep:
         """Sweep if it is time."""
         # Rung before its time: the due time came nearer, but may still lie ahead.
         early = max(self._next, self._at + SHORTEST_PAUSE) - self._loop.time()
-        return early if early > 0 else await self.sweep()
+        self.asked = early <= 0
+        return await self.sweep() if self.asked else early
 
     async def sweep(self) -> float:
         """Sweep now; returns the seconds until the next one."""

@@ -31,6 +31,7 @@ class Ticker:
 
     def __init__(self, engine: Engine, tasks: Iterable[Runnable], events: Events) -> None:
         self.found = False
+        self.asked = True
         self._engine = engine
         self._events = events
         self._tasks = [(task, task.schedule) for task in tasks if task.schedule is not None]

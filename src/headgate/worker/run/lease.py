@@ -148,15 +148,18 @@ class Heartbeat:
         self._runner = runner
         self._stuck_for = stuck_for
         self._events = events
+        self.asked = False
         self._stopped = False
 
     async def run_once(self) -> float:
         """Renew, and learn which of our jobs are to be cancelled."""
         timing = self._lease.timing
+        self.asked = False
         if self._lease.held and (seconds := self._stuck_for()) > timing.stuck:
             self._stop(seconds)
             return timing.retry
         self._stopped = False
+        self.asked = self._lease.held
         if beat := await self._lease.renew():
             self._runner.cancel(beat.cancelling)
             self._events.emit("beat")

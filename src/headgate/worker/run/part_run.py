@@ -51,7 +51,7 @@ class PartRun:
         self.events = events
         self.bell = Bell(loop)
         self.outbox = Outbox(loop, self.bell)
-        self.engine_status = EngineStatus(events, part.name)
+        self.engine_status = EngineStatus(events, f"{part.name} of the engine" if part.name else "the engine")
         self.runner = Runner(loop, tasks, self.outbox, threads, capacity, events)
         self.lease = Lease(part, options, frozenset(tasks), loop, self._fence)
         self.exchange = ExchangeLoop(
@@ -98,14 +98,24 @@ class PartRun:
             unwatch()
 
     def keep(self, *others: Duty, drain: bool) -> list[asyncio.Task[None]]:
-        """Start the duties; to drain needs no more than the lease."""
-        duties: Sequence[Duty] = [] if drain else [self.sweep, self._recheck, *others]
-        return [self._loop.create_task(self._keep(duty)) for duty in (self._heartbeat, *duties)]
+        """Start the duties, and those of the whole store; to drain needs no more than the lease."""
+        if drain:
+            others = ()
+        own: Sequence[Duty] = [self._heartbeat] if drain else [self._heartbeat, self.sweep, self._recheck]
+        kept = [self._keep(duty, self.engine_status) for duty in own]
+        kept += [self._keep(duty, self._status_of_store(duty)) for duty in others]
+        return [self._loop.create_task(one) for one in kept]
 
-    async def _keep(self, duty: Duty) -> None:
+    def _status_of_store(self, duty: Duty) -> EngineStatus:
+        """A duty of the whole store asks other parts, too: what it meets there says nothing about this one."""
+        if not self._part.name:
+            return self.engine_status
+        return EngineStatus(self.events, f"what the {duty.name} needs of the engine")
+
+    async def _keep(self, duty: Duty, status: EngineStatus) -> None:
         timing = self.lease.timing
         bell = self._bells.get(duty) or Bell(self._loop)
-        await keep(duty, bell, self.engine_status, Backoff(timing.retry), timing.call)
+        await keep(duty, bell, status, Backoff(timing.retry), timing.call)
 
     def _fence(self, why: str) -> None:
         """The lease is gone: first cancel what runs, then forget what it had to say."""
