@@ -67,7 +67,7 @@ async def _survive(server: PostgresProcess) -> None:
                 await asyncio.sleep(0.1)
         while running.total():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-    engine = (await app._hub.opened()).engine
+    engine = (await app._client.opened()).engine
     problems = audit(await engine.snapshot())
     await app.close()
     assert problems == []

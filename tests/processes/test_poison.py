@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reas
 PATIENCE = 60.0
 HASTY = """
 from headgate.worker.process import supervisor
-supervisor.FIRST_WAIT, supervisor.LONGEST_WAIT = 0.05, 0.4
+supervisor.FIRST_RESTART_WAIT, supervisor.LONGEST_RESTART_WAIT = 0.05, 0.4
 from headgate.cli.entry import main
 main()
 """
