@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
     from headgate.app.handle import JobHandle
-    from headgate.app.importing import ImportAttempt, ImportLimit, ImportRecord, ImportRetry
+    from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
-    from headgate.app.operations import Changed
+    from headgate.app.steering import Changed
     from headgate.app.task import AsyncTask, SyncTask, Task
     from headgate.app.task_set import TaskSet
     from headgate.errors import (
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
+    from headgate.limits.imported import ImportLimit
     from headgate.retry import Retry
     from headgate.worker import Worker
     from headgate.worker.run.context import JobContext, current_job
@@ -104,11 +105,12 @@ _ROOMS = {
     "worker.run.context": ("JobContext", "current_job"),
     "app.explain": ("Explanation",),
     "app.handle": ("JobHandle",),
-    "app.importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),
+    "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
     "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
     "job": ("JobState",),
     "limits": ("ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
-    "app.operations": ("Changed",),
+    "limits.imported": ("ImportLimit",),
+    "app.steering": ("Changed",),
     "retry": ("Retry",),
     "app.defaults": ("TaskDefaults",),
     "app.task": ("AsyncTask", "SyncTask", "Task"),

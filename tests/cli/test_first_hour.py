@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Headgate
 from tests.cli.test_terminal import on_terminal
+from tests.support.command_line import COMMAND, Headgate
 
 DEEP = """
 from headgate import App, Retry

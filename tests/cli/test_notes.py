@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from tests.cli.conftest import COMMAND, SHOP, Headgate
+from tests.support.command_line import COMMAND, SHOP, Headgate
 
 
 def test_a_queue_that_nothing_uses_is_pointed_out_and_paused_all_the_same(store: Headgate) -> None:

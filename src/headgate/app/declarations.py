@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.defaults import NOTHING, TaskDefaults, check_defaults, resolved
 from headgate.app.options import JobOptions, check_queue
 from headgate.app.task import AnyTask, AsyncTask, SyncTask, is_async
@@ -17,7 +17,6 @@ from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
 from headgate.keys import check_name
 from headgate.limits import FloatingLimitView, FloatingRule, check_max
-from headgate.limits.registered import as_floating
 from headgate.retry import Retry
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ class TaskDecorator(Protocol):
 
 
 def make_task(
-    client: Hub,
+    client: Client,
     fn: Callable[..., Any],
     options: TaskOptions,
     resolve: Resolve,
@@ -85,8 +84,8 @@ def own_words(options: TaskOptions) -> TaskDefaults:
 class Declarations:
     """The part of an app that says what there is."""
 
-    def __init__(self, hub: Hub, defaults: TaskDefaults = NOTHING) -> None:
-        self._hub = hub
+    def __init__(self, client: Client, defaults: TaskDefaults = NOTHING) -> None:
+        self._client = client
         self._tasks: dict[str, AnyTask] = {}
         self._own: dict[str, TaskDefaults] = {}
         self._floating: dict[str, FloatingRule] = {}
@@ -130,14 +129,17 @@ class Declarations:
 
     def declare_all(self, declarations: Sequence[tuple[Callable[..., Any], TaskOptions]]) -> list[AnyTask]:
         """Declare tasks, all or none."""
-        made = [(make_task(self._hub, fn, options, self._resolve), options) for fn, options in declarations]
+        made = [
+            (make_task(self._client, fn, options, self._resolve), options) for fn, options in declarations
+        ]
         for task, _ in made:
             if task.name in self._tasks:
                 raise ConfigError(
                     f"this app has a task {task.name!r} already; give one of them another name="
                 )
-            for limit in task.declared():
-                self._hub.limits.check(limit)
+            self._client.limits.check_bound(task.limits.bound)
+            if task.limits.cap is not None:
+                self._client.limits.check(task.limits.cap)
         for task, options in made:
             self._add(task, own_words(options))
         return [task for task, _ in made]
@@ -146,10 +148,12 @@ class Declarations:
         return resolved(own, self._queues, self._defaults)
 
     def _add(self, task: AnyTask, own: TaskDefaults) -> None:
-        self._hub.limits.declare(task.declared())
+        self._client.limits.declare_bound(task.limits.bound)
+        if task.limits.cap is not None:
+            self._client.limits.declare([task.limits.cap])
         self._tasks[task.name] = task
         self._own[task.name] = own
-        self._hub.decoders[task.name] = task.decode_result
+        self._client.decoders[task.name] = task.decode_result
 
     def queue(
         self, name: str, *, max_concurrent: int | None = None, defaults: TaskDefaults | None = None
@@ -161,7 +165,7 @@ class Declarations:
         if max_concurrent is not None:
             most = check_max(max_concurrent, f"max_concurrent of queue {name!r}")
             cap = check_name(f"queue:{name}", "queue with a cap")
-            self._hub.limits.declare([Limit(cap, "concurrency", most)])
+            self._client.limits.declare([Limit(cap, "concurrency", most)])
         self._queues.setdefault(name, NOTHING)
 
     def _default(self, queue: str, defaults: TaskDefaults) -> None:
@@ -183,7 +187,7 @@ class Declarations:
             if name in self._floating:
                 raise ConfigError(f"this app has a floating limit {name!r} already")
             rule = FloatingRule(name, function, default, duration_us(every, "every="), metadata)
-            self._hub.limits.declare([as_floating(rule)])
+            self._client.limits.declare([rule.record])
             self._floating[name] = rule
             return function
 

@@ -161,10 +161,10 @@ def _author(limit: LimitStatus, now: int) -> str:
     override = limit.override
     if override is None:
         return ""
-    who = f", set by {override.by or 'an operator'}"
+    author = f", set by {override.by or 'an operator'}"
     if override.until is not None:
-        who += f" until {_moment(override.until, now)}"
-    return f"{who}: {override.why}" if override.why else who
+        author += f" until {_moment(override.until, now)}"
+    return f"{author}: {override.why}" if override.why else author
 
 
 def _of_tenant(limit: LimitStatus) -> str:

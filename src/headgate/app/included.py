@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions
-from headgate.app.sync import Portal, twin
+from headgate.app.sync import SyncLoop, twin
 from headgate.app.task import Task, TaskWithOptions
 from headgate.engine.contract import Settings
 from headgate.job import NewJob
@@ -23,7 +23,7 @@ R = TypeVar("R")
 PAYLOAD_LIMIT = 1024 * 1024
 
 
-class SetClient(Hub):
+class SetClient(Client):
     """What a set's tasks are declared on until an app includes them: it checks, and has no store."""
 
     def __init__(self, only: Callable[[], Declarations]) -> None:
@@ -34,17 +34,17 @@ class SetClient(Hub):
 class SetTask(Task[P, R]):
     """A task of a set. The app's own task of the same name, with the app's defaults, makes its jobs."""
 
-    _hub: SetClient
+    _client: SetClient
 
     @property
     def included(self) -> Task[P, R]:
         """The task as the app that includes the set has it; raises ConfigError where there is no such app."""
-        return self._hub.only().tasks[self.name]
+        return self._client.only().tasks[self.name]
 
     @property
-    def portal(self) -> Portal:
+    def sync_loop(self) -> SyncLoop:
         """Where the sync twins run."""
-        return self.included.portal
+        return self.included.sync_loop
 
     def build(
         self,

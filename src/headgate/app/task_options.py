@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, cast
 
 from headgate.errors import ConfigError
-from headgate.limits import AnyLimit
+from headgate.limits import DeclaredLimit
 from headgate.periodic import Schedule, schedule
 from headgate.retry import Retry
 
@@ -43,7 +43,7 @@ class TaskOptions(TypedDict, total=False):
     retry: Retry | None
     timeout: float | timedelta | None
     retention: float | timedelta | None
-    limits: Sequence[AnyLimit] | None
+    limits: Sequence[DeclaredLimit] | None
     cron: str | None
     every: float | timedelta | None
     timezone: str | tzinfo | None
@@ -68,15 +68,15 @@ def _instead(name: str, known: list[str]) -> str:
     return f"did you mean {near[0]}=?" if near else f"there are: {', '.join(known)}"
 
 
-def check_limits(given: Any, what: str) -> tuple[AnyLimit, ...]:
+def check_limits(given: Any, what: str) -> tuple[DeclaredLimit, ...]:
     """Several limits; None stands for none."""
-    if isinstance(given, AnyLimit):
+    if isinstance(given, DeclaredLimit):
         raise ConfigError(f"{what}: limits= takes a list; write limits=[{given!r}]")
     if given is None:
         return ()
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigError(f"{what}: limits={given!r} is not a list of limits")
-    return tuple(cast("Sequence[AnyLimit]", given))
+    return tuple(cast("Sequence[DeclaredLimit]", given))
 
 
 def schedule_of(given: Mapping[str, Any]) -> Schedule | None:

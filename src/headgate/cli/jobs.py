@@ -9,7 +9,7 @@ import typer
 from headgate.cli.ids import full_id
 from headgate.cli.notes import point_out
 from headgate.cli.options import AppName, Factory, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
-from headgate.cli.store import store
+from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 JobId = Annotated[
     str, typer.Argument(metavar="ID", help="The job's id, or a beginning that no other id has.")
 ]
-PAGE = 1000
+JOBS_PER_PAGE = 1000
 NARROW = 100
 SPARED = ("queue", "attempt")
 """What a terminal of fewer than 100 columns is spared, so that the rest can be read; `headgate job` shows it."""
@@ -52,7 +52,7 @@ def jobs(
     with no past attempts.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    with store(url, app, factory=factory) as opened:
+    with open_store(url, app, factory=factory) as opened:
         if count:
             number = opened.count_sync(**filter)
             if not number:
@@ -77,10 +77,10 @@ def _pages(app: App, filter: dict[str, Any], size: int, after: str | None) -> li
     if after is not None:
         after = full_id(app, after)
         app.job_sync(after)
-    while page := app.jobs_sync(**filter, size=min(size - len(found), PAGE), after=after):
+    while page := app.jobs_sync(**filter, size=min(size - len(found), JOBS_PER_PAGE), after=after):
         found += page
         after = page[-1].id
-        if len(found) >= size or len(page) < PAGE:
+        if len(found) >= size or len(page) < JOBS_PER_PAGE:
             break
     return found
 
@@ -155,7 +155,7 @@ def job(
     from headgate.cli.job_shape import job_shape
     from headgate.cli.show import json_line
 
-    with store(url, app, factory=factory) as opened:
+    with open_store(url, app, factory=factory) as opened:
         id = full_id(opened, id)
         info = opened.job_sync(id).info_sync()
         if json:
@@ -167,7 +167,7 @@ def job(
 def explain(
     id: JobId, json: Json = False, url: Url = None, app: AppName = None, factory: Factory = False
 ) -> None:
-    """Say why a job is where it is: the key it waits on, who holds it, its place in line.
+    """Say why a job is where it is: the key it waits on, the jobs that hold it, its place in line.
 
     headgate explain 019a8b2c7d
 
@@ -178,6 +178,6 @@ def explain(
 
     if not id:
         raise ConfigError("the job's id is empty")
-    with store(url, app, factory=factory) as opened:
+    with open_store(url, app, factory=factory) as opened:
         explanation = opened.explain_sync(full_id(opened, id))
     json_line(explanation) if json else say(str(explanation))

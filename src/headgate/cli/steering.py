@@ -12,22 +12,22 @@ from headgate.cli.exits import FAILED
 from headgate.cli.ids import full_id
 from headgate.cli.notes import point_out
 from headgate.cli.options import AppName, Factory, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
-from headgate.cli.store import store
+from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
     from headgate.app.app import App
-    from headgate.app.operations import Changed, Verb
+    from headgate.app.steering import Changed, Verb
     from headgate.engine.contract import Verdict
 
-BATCH = 500
+JOBS_PER_STEP = 500
 MOST_TYPED = 20
 """Ids that may be beginnings: each is looked for alone. More than these come from a program."""
 PAST = {"cancel": "cancelled", "restart": "restarted", "expedite": "expedited", "delete": "deleted"}
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ID", help="Ids of jobs, or unique beginnings; - reads ids from a pipe."),
+    typer.Argument(metavar="ID", help="Ids of jobs, or their unique beginnings; - reads ids from a pipe."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a filter is applied.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs a filter matches.")]
@@ -57,7 +57,7 @@ def cancel(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("cancel", ids, filter, _Manner(yes, dry_run, json), url, app, factory)
+    _steer("cancel", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
 def restart(
@@ -83,7 +83,7 @@ def restart(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("restart", ids, filter, _Manner(yes, dry_run, json), url, app, factory)
+    _steer("restart", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
 def expedite(
@@ -109,7 +109,7 @@ def expedite(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("expedite", ids, filter, _Manner(yes, dry_run, json), url, app, factory)
+    _steer("expedite", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
 def delete(
@@ -135,10 +135,10 @@ def delete(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("delete", ids, filter, _Manner(yes, dry_run, json), url, app, factory)
+    _steer("delete", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
-class _Manner:
+class _SteeringOptions:
     """How it is to be done, whatever it is."""
 
     def __init__(self, yes: bool, dry_run: bool, json: bool) -> None:
@@ -149,7 +149,7 @@ def _steer(
     verb: Verb,
     ids: list[str] | None,
     filter: dict[str, Any],
-    manner: _Manner,
+    how: _SteeringOptions,
     url: str | None,
     target: str | None,
     factory: bool,
@@ -158,17 +158,17 @@ def _steer(
         raise ConfigError(
             f"`headgate {verb}` takes either ids or a filter such as --queue, and needs one of them"
         )
-    with store(url, target, factory=factory) as app:
+    with open_store(url, target, factory=factory) as app:
         wanted = _typed(app, ids) if ids else _matching(app, verb, filter)
         if not wanted:
             point_out(app, filter)
-        if manner.dry_run:
-            _say_count(verb, len(wanted), manner.json)
+        if how.dry_run:
+            _say_count(verb, len(wanted), how.json)
             return
-        if not ids and not _agreed(verb, len(wanted), manner):
+        if not ids and not _agreed(verb, len(wanted), how):
             raise typer.Exit(FAILED)
         changed = _batches(app, verb, wanted)
-    _report(verb, changed, manner.json)
+    _report(verb, changed, how.json)
     if ids and changed.refused:
         raise typer.Exit(FAILED)
 
@@ -184,30 +184,30 @@ def _typed(app: App, ids: list[str]) -> list[str]:
 def _matching(app: App, verb: Verb, filter: dict[str, Any]) -> list[str]:
     """The ids of the jobs that match and whose state allows it."""
     from headgate.app.filters import engine_filter
-    from headgate.app.operations import fitting_states
+    from headgate.app.steering import fitting_states
 
     found, after = list[str](), None
     wanted: dict[str, Any] = {**filter, "state": fitting_states(verb, engine_filter(filter).states)}
-    while page := app.jobs_sync(**wanted, size=BATCH, after=after):
+    while page := app.jobs_sync(**wanted, size=JOBS_PER_STEP, after=after):
         found += [job.id for job in page]
         after = page[-1].id
     return found
 
 
-def _agreed(verb: Verb, count: int, manner: _Manner) -> bool:
-    if manner.yes or count == 0 or not (sys.stdin.isatty() and sys.stderr.isatty()):
+def _agreed(verb: Verb, count: int, how: _SteeringOptions) -> bool:
+    if how.yes or count == 0 or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     return typer.confirm(f"{verb.capitalize()} {_jobs(count)}?", err=True)
 
 
 def _batches(app: App, verb: Verb, ids: Sequence[str]) -> Changed:
-    from headgate.app.operations import Changed
+    from headgate.app.steering import Changed
     from headgate.cli.show import progress
 
     done, refused, asked = 0, list["Verdict"](), 0
     with progress(verb, len(ids)) as bar:
-        for start in range(0, len(ids), BATCH):
-            batch = ids[start : start + BATCH]
+        for start in range(0, len(ids), JOBS_PER_STEP):
+            batch = ids[start : start + JOBS_PER_STEP]
             changed: Changed = getattr(app, f"{verb}_sync")(batch)
             done, asked = done + changed.done, asked + changed.asked
             refused += changed.refused

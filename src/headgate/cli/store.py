@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def store(
+def open_store(
     url: str | None, target: str | None = None, app_dir: str = ".", *, factory: bool = False
 ) -> Generator[App]:
     """A store that exists: commands that look and steer never create one."""
@@ -36,7 +36,7 @@ def find_app(url: str | None, target: str | None, app_dir: str = ".", *, factory
         from headgate.app.app import App
 
         return App(url)
-    from headgate.worker.process.load import load_app
+    from headgate.worker.process.load_app import load_app
 
     app: App = load_app(target, factory=factory, app_dir=app_dir)
     if url is not None:

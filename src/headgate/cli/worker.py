@@ -11,7 +11,7 @@ from headgate.cli.options import AppDir, Factory, Target
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headgate.worker.process.config import Plan
+    from headgate.worker.process.config import ProcessConfig
 
 
 def worker(
@@ -62,9 +62,9 @@ def worker(
     Exits with 3 if a worker process of several could not start.
     """
     from headgate.cli.times import duration
-    from headgate.worker.process.config import Plan
+    from headgate.worker.process.config import ProcessConfig
 
-    plan = Plan(
+    config = ProcessConfig(
         target=target,
         factory=factory,
         app_dir=app_dir,
@@ -79,8 +79,8 @@ def worker(
         log_level=log_level,
         log_json=log_json,
     )
-    _check(plan.options())
-    code = _supervise(plan) if processes > 1 or reload else _work(plan)
+    _check(config.options())
+    code = _supervise(config) if processes > 1 or reload else _work(config)
     if code != DONE:
         raise typer.Exit(code)
 
@@ -111,17 +111,17 @@ def _check(given: dict[str, object]) -> None:
     options(**given)  # pyright: ignore[reportArgumentType]
 
 
-def _work(plan: Plan) -> int:
+def _work(config: ProcessConfig) -> int:
     """In this process. The app is loaded first, so that what is wrong with its name is a usage error."""
     from headgate.worker.process.child import work
-    from headgate.worker.process.load import load_app
+    from headgate.worker.process.load_app import load_app
 
-    return work(plan, load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir))
+    return work(config, load_app(config.target, factory=config.factory, app_dir=config.app_dir))
 
 
-def _supervise(plan: Plan) -> int:
+def _supervise(config: ProcessConfig) -> int:
     from headgate.worker.process.logs import configure_logs
     from headgate.worker.process.supervisor import supervise
 
-    configure_logs(plan.log_level, json=plan.log_json)
-    return supervise(plan)
+    configure_logs(config.log_level, json=config.log_json)
+    return supervise(config)

@@ -1,4 +1,4 @@
-"""What happens inside a worker, told to whoever listens: tests wait for these instead of sleeping."""
+"""What happens inside a worker, told to its listeners: tests wait for these instead of sleeping."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import msgspec
 
 from headgate.errors import ConfigError
 
-LINE = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -41,7 +41,7 @@ def configure_logs(level: str = "info", *, json: bool = False, stream: TextIO | 
     if number is None:
         raise ConfigError(f"log level {level!r}: one of debug, info, warning, error is needed")
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if json else logging.Formatter(LINE))
+    handler.setFormatter(JsonFormatter() if json else logging.Formatter(LOG_FORMAT))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(number)

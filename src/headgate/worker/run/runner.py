@@ -1,7 +1,7 @@
 """Runs attempts: coroutines as tasks of the event loop, synchronous functions in threads.
 
-The path of an async job is kept short, since it is walked thousands of times a second: one `Run`, one asyncio task, one
-outcome. A timer exists only for attempts with a timeout, a log record only if somebody reads that level.
+The path of an async job is kept short, since it is walked thousands of times a second: one `RunningAttempt`, one
+asyncio task, one outcome. A timer exists only for attempts with a timeout, a log record only if its level is enabled.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Attempt, Failed, Known, Outcome
 from headgate.engine.rules.blame import APART
 from headgate.worker.events import Events
-from headgate.worker.run.attempt import Run
 from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.context import CURRENT
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.outcome import raised, returned, undecodable
+from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.threads import Mailbox, Threads
 from headgate.worker.runnable import Runnable
 
@@ -39,8 +39,8 @@ class Runner:
         capacity: Capacity,
         events: Events,
     ) -> None:
-        self.running: dict[str, Run] = {}
-        self.abandoned: set[Run] = set()
+        self.running: dict[str, RunningAttempt] = {}
+        self.abandoned: set[RunningAttempt] = set()
         self.started = 0
         self.suspects = 0
         """How many of the attempts that run, abandoned ones included, are of suspects that are kept apart (rule 15)."""
@@ -50,7 +50,7 @@ class Runner:
         self._threads = threads
         self._capacity = capacity
         self._events = events
-        self._mail = Mailbox[tuple[Run, Outcome]](loop, self._from_thread)
+        self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
     @property
     def known(self) -> list[Known]:
@@ -66,7 +66,7 @@ class Runner:
         except Exception as error:
             self._settle(undecodable(attempt, error), attempt)
             return
-        run = self.running[attempt.job] = Run(attempt, task, self._outbox.progress)
+        run = self.running[attempt.job] = RunningAttempt(attempt, task, self._outbox.progress)
         self._capacity.take()
         self.suspects += attempt.suspicion >= APART
         if attempt.timeout is not None:
@@ -97,37 +97,37 @@ class Runner:
             run.interrupt("abandon")
         return len(runs)
 
-    async def _drive(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    async def _drive(self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         run.started = True
         CURRENT.set(run.context)
         try:
-            if run.fate is not None:
+            if run.stop_reason is not None:
                 raise asyncio.CancelledError
             outcome = returned(run, await run.task.fn(*args, **kwargs))
         except BaseException as error:  # also SystemExit: a task must not end the worker
             outcome = raised(run, error)
         self._end(run, outcome)
 
-    def _call(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _call(self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         CURRENT.set(run.context)
         try:
-            if run.fate is not None:
+            if run.stop_reason is not None:
                 raise asyncio.CancelledError
             outcome = returned(run, run.task.fn(*args, **kwargs))
         except BaseException as error:
             outcome = raised(run, error)
         self._mail.post((run, outcome))
 
-    def _from_thread(self, mail: tuple[Run, Outcome]) -> None:
+    def _from_thread(self, mail: tuple[RunningAttempt, Outcome]) -> None:
         self._threads.done()
         self._end(*mail)
 
-    def _end(self, run: Run, outcome: Outcome) -> None:
+    def _end(self, run: RunningAttempt, outcome: Outcome) -> None:
         if run.timer is not None:
             run.timer.cancel()
         self._capacity.give()
         self.suspects -= run.attempt.suspicion >= APART
-        if run.fate == "abandon":
+        if run.stop_reason == "abandon":
             self.abandoned.discard(run)
         else:
             del self.running[run.attempt.job]
@@ -140,9 +140,9 @@ class Runner:
         elif log.isEnabledFor(logging.DEBUG):
             log.debug("job %s: %s", attempt.job, type(outcome).__name__.lower(), extra=_fields(attempt))
 
-    def _expire(self, run: Run) -> None:
+    def _expire(self, run: RunningAttempt) -> None:
         run.interrupt("timeout")
-        if run.handle is None and run.fate == "timeout":
+        if run.handle is None and run.stop_reason == "timeout":
             log.warning(
                 "job %s (%s) is past its timeout of %g s; a thread cannot be stopped: it keeps its slots until it ends",
                 run.attempt.job,
