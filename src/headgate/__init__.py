@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
     from headgate.app.steering import Changed
+    from headgate.app.stream import JobUpdate
     from headgate.app.task import AsyncTask, SyncTask, Task
     from headgate.app.task_set import TaskSet
     from headgate.errors import (
@@ -78,6 +79,7 @@ __all__ = [
     "JobInfo",
     "JobNotFound",
     "JobState",
+    "JobUpdate",
     "LeaseLost",
     "LimitInfo",
     "OverrideInfo",
@@ -113,6 +115,7 @@ _ROOMS = {
     "app.steering": ("Changed",),
     "retry": ("Retry",),
     "app.defaults": ("TaskDefaults",),
+    "app.stream": ("JobUpdate",),
     "app.task": ("AsyncTask", "SyncTask", "Task"),
     "app.task_set": ("TaskSet",),
     "worker": ("Worker",),

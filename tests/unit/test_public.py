@@ -20,7 +20,7 @@ def test_the_public_names_are_these():
         "App", "AsyncTask", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "ConcurrencyLimit", "ConfigError",
         "EngineError", "EngineUnavailable", "Explanation", "FailJob", "FloatingLimit", "FloatingLimitView",
         "HeadgateError", "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled",
-        "JobContext", "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState",
+        "JobContext", "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "JobUpdate",
         "LeaseLost", "LimitInfo", "OverrideInfo", "PayloadError", "RateLimit", "Retry", "RetryLater",
         "SchemaMismatch", "Snooze", "StaleMessage", "SyncTask", "Task", "TaskDefaults", "TaskSet", "Worker",
         "WorkerInfo", "WrongState", "__version__", "current_job",

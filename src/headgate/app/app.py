@@ -176,16 +176,27 @@ class App(Declarations, Operations):
         return worker
 
     async def run_until_idle(
-        self, *, queues: Iterable[str] | Mapping[str, float] | None = None, concurrency: int = 100
+        self,
+        *,
+        queues: Iterable[str] | Mapping[str, float] | None = None,
+        concurrency: int = 100,
+        raise_errors: bool = False,
     ) -> int:
-        """Run every job that can run without time passing; returns how many attempts that were."""
+        """Run every job that can run without time passing; returns how many attempts that were.
+
+        With `raise_errors` what attempts raised is raised at the end as well: one exception as it was, several as a
+        group. The jobs end as they would without it.
+        """
+        from headgate.app.attempt_errors import ErrorsSeen
         from headgate.worker import run_until_idle
 
         rules = tuple(self._floating.values())
         engine = await self._client.engine()
-        return await run_until_idle(
-            engine, self._tasks, floating=rules, queues=queues, concurrency=concurrency
-        )
+        seen = ErrorsSeen()
+        tasks = seen.watching(self._tasks) if raise_errors else self._tasks
+        started = await run_until_idle(engine, tasks, floating=rules, queues=queues, concurrency=concurrency)
+        seen.raise_them()
+        return started
 
     # ── opening and closing ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -198,9 +209,11 @@ class App(Declarations, Operations):
         await self._client.close()
         self.sync_loop.close()
 
-    def redirect(self, url: str, clock: Clock | None = None) -> Callable[[], None]:
-        """Use another store from the next opening on; returns the function that undoes it. For tests."""
-        return self._client.redirect(url, clock)
+    def redirect(self, url: str, clock: Clock | None = None, *, keep: bool = False) -> Callable[[], None]:
+        """Use another store from the next opening on; returns the function that undoes it. For tests.
+
+        With `keep` a store in memory is the same one again when the app is closed and opened meanwhile."""
+        return self._client.redirect(url, clock, keep=keep)
 
     def make_engine(self) -> Engine:
         """An engine on the app's store that is not open yet; the caller closes it. For what must not create a store."""

@@ -37,6 +37,7 @@ class Client:
         self.limits = RegisteredLimits()
         self.decoders: dict[str, Callable[[str], Any]] = {}
         self._opened: OpenStore | None = None
+        self._kept: Engine | None = None
         self.renew()
         renew_after_fork(self)
 
@@ -86,7 +87,7 @@ class Client:
 
     async def _open_engine(self) -> Engine:
         """An open engine that has heard of the limits; nothing of it is left open if that fails."""
-        engine = make_engine(self.url, self.settings, self.clock)
+        engine = self._kept or make_engine(self.url, self.settings, self.clock)
         try:
             await engine.open()
             await self.limits.send(engine)
@@ -126,13 +127,16 @@ class Client:
         """A result as its task declares it; as plain JSON values if the task is not known here."""
         return self.decoders.get(task, decode)(text)
 
-    def redirect(self, url: str, clock: Clock | None) -> Callable[[], None]:
-        """Use another store from the next opening on; returns the function that undoes it."""
-        before = self.url, self.clock
+    def redirect(self, url: str, clock: Clock | None, *, keep: bool = False) -> Callable[[], None]:
+        """Use another store from the next opening on; returns the function that undoes it.
+
+        With `keep` a store in memory outlives being closed: the next opening finds it again."""
+        before = self.url, self.clock, self._kept
         self.url, self.clock = check_url(url), clock
+        self._kept = make_engine(self.url, self.settings, clock) if keep and url == "memory://" else None
 
         def restore() -> None:
-            self.url, self.clock = before
+            self.url, self.clock, self._kept = before
 
         return restore
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Generator
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +11,7 @@ from headgate.app.client import Client
 from headgate.app.explain import Explanation, explanation
 from headgate.app.failure import job_failed
 from headgate.app.info import JobInfo, job_info
+from headgate.app.stream import JobUpdate, follow
 from headgate.app.sync import SyncLoop, twin, waiting_twin
 from headgate.clock import SECOND, duration_us
 from headgate.codec import decode
@@ -48,6 +50,10 @@ def refusal(verb: str, verdict: Verdict) -> HeadgateError:
         f"cannot {verb} job {verdict.id!r}: it is {verdict.state.value}, not {ALLOWED[verb]}",
         verdict.state.value,
     )
+
+
+async def _next(updates: AsyncGenerator[JobUpdate]) -> JobUpdate | None:
+    return await anext(updates, None)
 
 
 class JobHandle(Generic[R]):
@@ -130,6 +136,22 @@ class JobHandle(Generic[R]):
             raise TimeoutError(
                 f"job {self.id!r} has not ended after {timeout / SECOND:g} s, as far as is known: {error}"
             ) from error
+
+    async def stream(self) -> AsyncGenerator[JobUpdate]:
+        """What the job reports and where it stands, as it happens: the first update at once, the last one when it has
+        ended. What is overtaken within a moment is left out. A store that cannot be reached meanwhile is waited for."""
+        async for update in follow(await self._client.engine(), self._job):
+            yield update
+
+    def stream_sync(self) -> Generator[JobUpdate]:
+        """`stream()` for code that cannot await."""
+        self.sync_loop.worker_loops.refuse_to_block("stream")
+        updates = self.stream()
+        try:
+            while (update := self.sync_loop.run(_next(updates))) is not None:
+                yield update
+        finally:
+            self.sync_loop.run(updates.aclose())
 
     async def cancel(self) -> JobState:
         """End it: at once if it has not started, else by asking its worker. Returns the state it has now."""

@@ -16,7 +16,9 @@ With pytest, the fixture `headgate_app` does the same and audits the store at th
 
 from __future__ import annotations
 
+from headgate.testing.assertions import assert_enqueued, assert_not_enqueued
 from headgate.testing.clock import Clock
+from headgate.testing.current import FakeJob, fake_job
 from headgate.testing.store import use_store
 
-__all__ = ["Clock", "use_store"]
+__all__ = ["Clock", "FakeJob", "assert_enqueued", "assert_not_enqueued", "fake_job", "use_store"]

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def use_store(app: App, url: str = "memory://", *, clock: Callable[[], int] | None = None) -> Generator[App]:
-    """Let an app, with all tasks and limits declared on it, use another store; afterwards it is as it was."""
+    """Let an app, with all tasks and limits declared on it, use another store; afterwards it is as it was.
+
+    Inside the block the app may be closed and opened again, as the lifespan of a web application does: the jobs stay.
+    """
     app.close_sync()
-    restore = app.redirect(url, clock)
+    restore = app.redirect(url, clock, keep=True)
     try:
         yield app
     finally:

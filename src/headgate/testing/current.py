@@ -1,0 +1,79 @@
+"""A job for code that asks for `current_job()` and is called without a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headgate.engine.contract import Attempt
+    from headgate.retry import Retry
+
+MOST = 1024 * 1024
+
+
+class FakeJob:
+    """What a test sees of it: `context` is what `current_job()` gives, `progress` what was reported, in order."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        from headgate.worker.run.context import JobContext
+
+        self.progress: list[Any] = []
+        self.context = JobContext(attempt, self._take)
+
+    def _take(self, attempt: Attempt, text: str) -> None:
+        from headgate.codec import decode
+
+        self.progress.append(decode(text))
+
+    def cancel(self) -> None:
+        """Ask it to end, as a worker does: `current_job().cancelled` is true from now on."""
+        self.context.ask_to_end()
+
+
+@contextmanager
+def fake_job(
+    task: str = "task",
+    *,
+    id: str = "fake",
+    queue: str = "default",
+    tenant: str | None = None,
+    attempt: int = 1,
+    tries: int | None = None,
+    retry: Retry | None = None,
+    priority: int = 50,
+    metadata: Mapping[str, Any] | None = None,
+    previous_progress: Any = None,
+) -> Generator[FakeJob]:
+    """Inside the block `current_job()` is this job: call the task's function and look at what it did."""
+    from headgate.clock import now_us
+    from headgate.codec import encode_text
+    from headgate.engine.contract import Attempt
+    from headgate.retry import Retry
+    from headgate.worker.run.context import CURRENT
+
+    now = now_us()
+    made = FakeJob(
+        Attempt(
+            job=id,
+            number=attempt,
+            task=task,
+            queue=queue,
+            args="{}",
+            tenant=tenant or "",
+            priority=priority,
+            tries=attempt if tries is None else tries,
+            retry=(retry or Retry()).policy,
+            timeout=None,
+            metadata=None if metadata is None else encode_text(metadata, "metadata", MOST),
+            enqueued_at=now,
+            started_at=now,
+            progress=None if previous_progress is None else encode_text(previous_progress, "progress", MOST),
+        )
+    )
+    token = CURRENT.set(made.context)
+    try:
+        yield made
+    finally:
+        CURRENT.reset(token)
