@@ -124,7 +124,7 @@ def test_every_signature_in_the_reference_is_the_real_one(name: str, args: ast.a
         assert documented[one.name] in (..., one.default), one.name
 
 
-@pytest.mark.parametrize("owner", ["App", "Task", "JobHandle", "JobContext", "Worker"])
+@pytest.mark.parametrize("owner", ["App", "Task", "TaskSet", "JobHandle", "JobContext", "Worker"])
 def test_the_reference_has_every_public_method(owner: str):
     text = API.read_text("utf-8")
     names = [

@@ -176,7 +176,7 @@ class Declarations:
             raise ConfigError(f"queue {queue!r} has other defaults already: {self._queues[queue]!r}")
         self._queues[queue] = defaults
         for name, task in self._tasks.items():
-            task.settle(*self._resolve(self._own[name]))
+            task.set_defaults(*self._resolve(self._own[name]))
 
     def floating_limit(
         self, name: str, *, default: int, every: Duration = 30, metadata: Mapping[str, Any] | None = None

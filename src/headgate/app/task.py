@@ -58,7 +58,7 @@ class Task(Generic[P, R]):
         self.name = _check_task_name(name or getattr(fn, "__name__", ""))
         self.is_async = is_async(fn, self.name)
         self.schedule = schedule
-        self.settle(options, retry)
+        self.set_defaults(options, retry)
         self._signature = TaskSignature(fn, self.name)
         self._payload = self._compile_payload()
         given = check_limits(limits, f"task {self.name!r}")
@@ -69,7 +69,7 @@ class Task(Generic[P, R]):
         ):
             raise ConfigError(f"periodic task {self.name!r} needs defaults for {', '.join(sorted(missing))}")
 
-    def settle(self, options: JobOptions, retry: Retry) -> None:
+    def set_defaults(self, options: JobOptions, retry: Retry) -> None:
         """What its next jobs get unless they say something else."""
         self._options = options
         self.retry = retry
