@@ -21,7 +21,7 @@ from tests.support.child import ROOT
 from tests.support.stores import PROCESS_STORES
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
+pytestmark = [pytest.mark.slow(10), pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 
 PATIENCE = 60.0
 HASTY = """
