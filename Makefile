@@ -37,7 +37,7 @@ demo: $(STAMP) ## Watch limits at work
 # more than they compute: two more processes than cores run one test after the other.
 test: $(STAMP) ## Everything CI checks: lint, types, import contracts, all tests
 	@log=$$(mktemp); $(MAKE) --no-print-directory --keep-going lint types contracts >$$log 2>&1 & checks=$$!; \
-	trap 'kill $$checks 2>/dev/null; rm -f $$log' EXIT INT TERM; \
+	trap 'kill $$checks 2>/dev/null; rm -f $$log' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/pytest -n $(PROCESSES) --dist=load --maxschedchunk=1 -m "chaos or not (slow and postgres)"; tests=$$?; \
 	wait $$checks; checked=$$?; cat $$log; \
 	test $$tests = 0 || echo "TESTS FAILED: see above"; \
