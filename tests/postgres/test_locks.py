@@ -110,7 +110,7 @@ async def test_a_job_that_took_an_id_meanwhile_is_not_taken_for_the_one_that_had
         await other.cancel(["a"])
         await engine.enqueue_within(two, [NewJob("y", "t", unique="second")])
         await one.rollback()
-        await until(process.waiting, "it to wait for the second one")
+        await until(lambda: process.waiting() or acting.done(), "it to go on, or to wait for the second one")
         async with asyncio.timeout(5):  # nobody who waits for a caller's transaction holds up others
             await other.declare([Limit("A", "concurrency", 1)])
             assert (await other.cancel(["a"]))[0].state is JobState.CANCELLED
