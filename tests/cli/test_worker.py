@@ -6,13 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
 
 from tests.support.command_line import COMMAND, ROOT, SHOP, Headgate
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -39,14 +39,6 @@ def worker(headgate: Headgate, *options: str) -> Generator[subprocess.Popen[str]
             process.stderr.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for what another process does."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     ("why", "state", "error"),
     [("broken", "failed", "failed: ValueError: broken"), ('""', "cancelled", "was cancelled")],
@@ -68,7 +60,10 @@ def test_a_job_that_was_waited_for_in_vain_is_told_as_json(
 def test_a_worker_runs_jobs_is_seen_and_stops_on_sigterm(headgate: Headgate) -> None:
     id = headgate.enqueue("send", "to=ada")
     with worker(headgate, "--concurrency", "3", "--queues", "email,default", "--name", "mine"):
-        until(lambda: headgate("job", id, "--json").document["state"] == "succeeded")
+        eventually(
+            lambda: headgate("job", id, "--json").document["state"] == "succeeded",
+            "what another process does",
+        )
         seen = headgate("workers", "--json").document
         assert list(seen) == [
             "id", "host", "pid", "queues", "tasks", "concurrency", "running", "registered_at", "lease_until",
@@ -103,8 +98,11 @@ def test_logs_can_be_json(headgate: Headgate) -> None:
 def test_several_processes_work_and_stop_together(headgate: Headgate) -> None:
     ids = [headgate.enqueue("send", "to=ada", f"customer={n}") for n in range(4)]
     with worker(headgate, "--processes", "2", "--log-level", "warning"):
-        until(lambda: len(headgate("workers", "--json").documents) == 2)
-        until(lambda: headgate("jobs", "--state", "succeeded", "--count").out == f"{len(ids)}\n")
+        eventually(lambda: len(headgate("workers", "--json").documents) == 2, "what another process does")
+        eventually(
+            lambda: headgate("jobs", "--state", "succeeded", "--count").out == f"{len(ids)}\n",
+            "what another process does",
+        )
     assert headgate("workers").out == "No workers.\n"
 
 

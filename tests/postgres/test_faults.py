@@ -20,6 +20,7 @@ from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.postgres.conftest import OpenEngine
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import until
 
 A = (Use(Key("A").ident),)
 R = (Use(Key("R", rate=True).ident),)
@@ -41,9 +42,7 @@ async def held_key(process: PostgresProcess, schema: str, key: str) -> AsyncGene
 
 async def waits(process: PostgresProcess, number: int = 1) -> None:
     """Until so many statements wait for a lock."""
-    async with asyncio.timeout(10):
-        while process.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] < number:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: process.waiting() >= number, "statements that wait", 10)
 
 
 async def test_a_message_that_waits_for_a_lock_takes_effect_before_a_newer_one_or_never(

@@ -19,6 +19,7 @@ from headgate.errors import JobExists
 from headgate.job import NewJob
 from tests.support.child import Child
 from tests.support.sqlite_lock import HOLD, hold
+from tests.support.waiting import stays, turns
 
 
 class Witness:
@@ -85,27 +86,26 @@ async def test_the_event_loop_turns_while_another_process_holds_the_file(engine:
     with Child(HOLD, Path(engine.path)) as other:
         await hold(other, None)
         storing, began = asyncio.create_task(engine.enqueue([job("one")])), time.monotonic()
-        await asyncio.sleep(0.05)
+        await stays(lambda: not storing.done(), "it waits for the lock", 0.05)
         assert time.monotonic() - began < 10, "the loop's thread waited for the lock"
-        assert not storing.done()
         other.tell("go")
         assert [enqueued.created for enqueued in await storing] == [True]
 
 
 async def test_others_get_their_turn_between_two_jobs(engine: SqliteEngine):
-    turns = 0
+    count = 0
 
     async def turn() -> None:
-        nonlocal turns
+        nonlocal count
         while True:
-            turns += 1
-            await asyncio.sleep(0)
+            count += 1
+            await turns()
 
     other = asyncio.create_task(turn())
     for n in range(50):
         await engine.enqueue([job(f"j{n}")])
     other.cancel()
-    assert turns >= 50
+    assert count >= 50
 
 
 async def test_callers_at_the_same_time_share_a_transaction(engine: SqliteEngine, witness: Witness):

@@ -19,6 +19,7 @@ from headgate.keys import Key, Use
 from tests.sqlite.conftest import OpenEngine
 from tests.support.child import Child
 from tests.support.sqlite_lock import HOLD, hold
+from tests.support.waiting import stays
 
 IMPATIENT = Settings(busy_timeout=SECOND // 5)
 
@@ -115,7 +116,7 @@ async def test_a_verb_ends_at_its_deadline_and_never_takes_effect_later(engine: 
             await engine.enqueue([job("first")])
         assert time.monotonic() - began < 2
         patient = asyncio.ensure_future(engine.enqueue([job("patient")]))
-        await asyncio.sleep(0.05)  # the writer's thread waits for the lock with it
+        await stays(lambda: not patient.done(), "the writer's thread waits for the lock with it", 0.05)
         with within(0.2), pytest.raises(EngineUnavailable, match="nothing was done"):
             await engine.enqueue([job("impatient")])
         other.tell("go")

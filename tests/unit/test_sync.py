@@ -9,6 +9,7 @@ import pytest
 
 from headgate.app.sync import SyncLoop, twin
 from headgate.errors import HeadgateError
+from tests.support.waiting import turns
 
 
 class Thing:
@@ -17,7 +18,7 @@ class Thing:
 
     async def add(self, a: int, b: int = 1) -> int:
         """Add."""
-        await asyncio.sleep(0)
+        await turns()
         return a + b
 
     async def fail(self) -> None:
