@@ -156,3 +156,49 @@ def test_the_benchmark_gets_its_arguments(headgate: Headgate) -> None:
     (headgate.folder / "bench" / "__main__.py").write_text("import sys; print(sys.argv[1:]); sys.exit(4)")
     outcome = headgate.process("bench", "--only", "drain", "--help", PYTHONPATH="")
     assert (outcome.code, outcome.out) == (4, "['--only', 'drain', '--help']\n")
+
+
+STUCK = """
+import atexit, pathlib, time
+from headgate import App
+
+app = App()
+
+@app.task
+def sleep():
+    pathlib.Path("began").touch()
+    time.sleep(600)
+
+atexit.register(pathlib.Path("ended").touch)
+"""
+HASTY = """
+from headgate.cli.entry import main
+from headgate.worker.run import worker_run
+worker_run.LAST_CALL = 0.2
+main()
+"""
+
+
+def test_a_thread_that_outlives_its_worker_is_given_back_without_blame_when_the_process_has_ended(
+    headgate: Headgate,
+) -> None:
+    (headgate.folder / "stuck.py").write_text(STUCK)
+    id = headgate.process("enqueue", "stuck:app", "sleep", "--json").document["id"]
+    words = ["worker", "stuck:app", "--lease", "1h", "--grace", "0s"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", HASTY, *words],
+        cwd=headgate.folder,
+        env=headgate.environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until((headgate.folder / "began").exists)
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "it ends with the process" in log
+    assert (headgate.folder / "ended").exists(), "what the app wants done at exit is done"
+    assert headgate("workers", "--url", headgate.url).out == "No workers.\n"
+    job = headgate("job", id, "--json", "--url", headgate.url).document
+    assert (job["state"], job["tries"], job["suspicion"], job["lost"]) == ("ready", 0, 0, 0)
+    assert [attempt["outcome"] for attempt in job["attempts"]] == ["released"]
