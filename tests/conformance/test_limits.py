@@ -6,6 +6,7 @@ import pytest
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Limit, LimitStatus, Override
+from headgate.engine.rules.status import COUNTED_MOST
 from headgate.errors import ConfigError
 from headgate.job import JobState
 from headgate.keys import Key, Use
@@ -373,3 +374,16 @@ async def test_an_override_with_everything_it_says_is_kept(world: World) -> None
     said = Override("A", 4, "x", "acme", "ops", world.now, "sale — ½ price", world.at(50))
     await world.engine.override(said, now=world.now)
     assert (await world.status("A=x", "acme")).override == said
+
+
+async def test_a_page_says_where_it_stopped_counting(world: World) -> None:
+    await world.limit("A", 0)
+    many = COUNTED_MOST + 200
+    await world.enqueue_all(*(world.job(f"j{number}", "A=x") for number in range(many)))
+    for row in await world.engine.limits("A", limit=2, now=world.now):
+        assert row.held == 0
+        if row.exact:
+            assert row.waiting == many
+        else:
+            assert COUNTED_MOST <= row.waiting <= many
+    assert [row.waiting for row in await world.engine.limits("A", now=world.now)] == [many, many]

@@ -47,7 +47,7 @@ from headgate.engine.memory.store import Registered, Store
 from headgate.engine.memory.sweeping import sweep
 from headgate.engine.rules.in_force import may_be_overridden
 from headgate.engine.rules.refused import lapsed, stale
-from headgate.engine.rules.status import limits_page
+from headgate.engine.rules.status import bounded, limits_page
 from headgate.engine.rules.stored import Stored
 from headgate.errors import ConfigError
 from headgate.job import PENDING, Job, JobState, NewJob
@@ -347,7 +347,8 @@ class MemoryEngine(Engine):
         now: int | None = None,
     ) -> list[LimitStatus]:
         with self._lock:
-            return limits_page(reading.limits(self._store, name), after, limit)
+            page = limits_page(reading.limits(self._store, name), after, limit)
+            return page if limit is None else [bounded(row) for row in page]
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -23,9 +23,9 @@ from headgate.engine.contract import (
     Released,
     Settings,
 )
-from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.admission import Admission, Cap
 from headgate.engine.rules.blame import blame, died_by
-from headgate.engine.rules.in_force import RuleBook, Scope
+from headgate.engine.rules.in_force import RuleBook, Scope, gives_room
 from headgate.engine.rules.lifecycle import Again, End, Existing, Taken, expires_at, lose, settle, take_import
 from headgate.engine.rules.stored import Stored
 from headgate.errors import HeadgateError, JobExists
@@ -184,13 +184,16 @@ class Transitions(ABC):
         for limit in limits:
             self.book.check_kind(limit)
             if self.book.limits.get(limit.name) != limit:
+                scope = (limit.name, None, None)
+                before = self.book.cap_of(scope)
                 self.put_limit(limit)
-                self._rules_changed((limit.name, None, None))
+                self._rules_changed(scope, before)
 
     def set_override(self, scope: Scope, override: Override | None) -> None:
         """An operator's word comes into force, or is taken back."""
+        before = self.book.cap_of(scope)
         self.put_override(scope, override)
-        self._rules_changed(scope)
+        self._rules_changed(scope, before)
 
     def compute(self, key: str, number: int) -> None:
         """A floating limit's number for one key."""
@@ -198,15 +201,17 @@ class Transitions(ABC):
         self.book.changed()
         self.admission.touch(key)
 
-    def _rules_changed(self, scope: Scope) -> None:
-        """A limit's numbers changed: look at the keys in scope that are waited for. A cap counts what runs already."""
+    def _rules_changed(self, scope: Scope, before: Cap | None) -> None:
+        """A limit's numbers changed: look at the keys in scope that are waited for, unless none of them can have gained
+        room. A cap counts what runs already."""
         self.book.changed()
         name = scope[0]
         kind, _, what = name.partition(":")
         if kind in ("task", "queue") and self.book.is_cap(Key(name)):
             self.adopt(Key(name).ident, **{kind: what})
-        for key in self.keys_waiting(scope):
-            self.admission.touch(key)
+        if gives_room(before, self.book.cap_of(scope)):
+            for key in self.keys_waiting(scope):
+                self.admission.touch(key)
 
     # ── a job is taken over ──────────────────────────────────────────────────────────────────────────────────────
 

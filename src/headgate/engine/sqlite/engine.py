@@ -146,10 +146,7 @@ class SqliteEngine(Engine):
             return step.enqueue(jobs)
 
         brief = self.cheap_steps and len(jobs) <= BRIEF and not limits
-        done = await self._opened().write(work, now, brief=brief)
-        if limits:
-            await self._act_on_changes(now)
-        return done
+        return await self._opened().write(work, now, brief=brief)
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
@@ -158,9 +155,7 @@ class SqliteEngine(Engine):
             step.declare(limits)
             return [step.take_over(record) for record in records]
 
-        done = await self._write(work, now)
-        await self._act_on_changes(now)
-        return done
+        return await self._write(work, now)
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
@@ -350,13 +345,6 @@ class SqliteEngine(Engine):
             return all(step.book.limits.get(limit.name) == limit for limit in limits) or None
 
         await self._write(lambda step: step.declare(limits) or True, now, known)
-        await self._act_on_changes(now)
-
-    async def _act_on_changes(self, now: int | None) -> None:
-        """A change of a limit with very many keys acts in slices, so that other steps get their turn in between. Where
-        the caller dies meanwhile, sweeps go on with it."""
-        while await self._write(Step.settle_slice, now, _settled):
-            pass
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         def work(step: Step) -> None:
@@ -367,7 +355,6 @@ class SqliteEngine(Engine):
             step.set_override((override.name, override.value, override.tenant), override)
 
         await self._write(work, now)
-        await self._act_on_changes(now)
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
@@ -379,9 +366,7 @@ class SqliteEngine(Engine):
                 step.set_override(scope, None)
             return there
 
-        there = await self._write(work, now)
-        await self._act_on_changes(now)
-        return there
+        return await self._write(work, now)
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         await self._write(lambda step: step.compute(key, max), now)
@@ -466,10 +451,6 @@ def _cannot(step: Step, job: Stored) -> bool:
     if isinstance(job, Unreadable):
         return True
     return job.spec.unique is not None and step.rival(job.tenant, job.spec.unique) is not None
-
-
-def _settled(step: Step) -> bool | None:
-    return None if step.book.unsettled else False
 
 
 def _changed(step: Step, statement: str, *bindings: object) -> bool:

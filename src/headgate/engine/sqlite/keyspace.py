@@ -15,6 +15,8 @@ from headgate.keys import Key
 
 Read = Callable[[str, str | None, int], list[str]]
 """`read(first, below, most)`: the next keys of an index from `first` on."""
+Span = tuple[str, str]
+"""A range of keys: the first, and the one below which it ends."""
 
 LAST = "\U0010ffff"
 """Behind every character that a key may go on with."""
@@ -77,14 +79,14 @@ def _prefixes(read: Read, start: str) -> Iterator[str]:
         position = prefix + LAST
 
 
-def _ranges(prefix: str, name: str, value: str | None) -> list[tuple[str, str]]:
+def _ranges(prefix: str, name: str, value: str | None) -> list[Span]:
     """Where the keys of a limit stand among those of one tenant: the bare name, and apart from it those with values."""
     if value is not None:
         return [(f"{prefix}{name}={value}", just_after(f"{prefix}{name}={value}"))]
     return [(prefix + name, just_after(prefix + name)), (f"{prefix}{name}=", f"{prefix}{name}>")]
 
 
-def spans_of(read: Read, name: str) -> Iterator[tuple[str, str]]:
+def spans_of(read: Read, name: str) -> Iterator[Span]:
     """All that there is of a limit, as ranges of keys."""
     for prefix in _prefixes(read, ""):
         yield from _ranges(prefix, name, None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from headgate.engine.contract import LimitPlace, LimitStatus
-from headgate.engine.rules.status import all_status, key_status, limits_page, overridden
-from headgate.engine.sqlite.keyspace import LAST, Read, by_text, spans_of
+from headgate.engine.rules.status import COUNTED_MOST, all_status, key_status, limits_page, overridden
+from headgate.engine.sqlite.keyspace import LAST, Read, Span, by_text, just_after, spans_of
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
 from headgate.keys import Key
@@ -50,20 +52,28 @@ def _reads(step: Step) -> tuple[Read, Read, Read]:
 def _of_one(step: Step, name: str, after: LimitPlace | None, most: int) -> list[LimitStatus]:
     declared = step.book.limits.get(name)
     whole = Key(name, rate=declared is not None and declared.kind == "rate")
-    rows = [] if after is not None else [key_status(step.book, whole, *_totals(step, name))]
+    rows: list[LimitStatus] = []
+    if after is None:
+        rows.append(_status(step, whole, spans_of(step.holding, name), spans_of(step.waiting, name)))
     place = (name, "") if after is None else (after[1], after[2])
     keys = {key for read in _reads(step) for key in by_text(read, name, place, most)}
     keys |= {key for key in overridden(step.book) if key.name == name and (key.text, key.tenant) > place}
     for key in sorted(keys - {whole}, key=lambda key: (key.text, key.tenant))[: most - len(rows)]:
-        held, waiting = step.execute(sql("key_counts"), (key.ident,)).fetchall()[0]
-        rows.append(key_status(step.book, key, held, waiting))
+        alone = [(key.ident, just_after(key.ident))]
+        rows.append(_status(step, key, alone, alone))
     return rows
 
 
-def _totals(step: Step, name: str) -> tuple[int, int]:
-    """How many hold and wait for any key of a limit."""
-    return _sum(step, step.holding, "held_between", name), _sum(step, step.waiting, "waiting_between", name)
+def _status(step: Step, key: Key, held: Iterable[Span], waiting: Iterable[Span]) -> LimitStatus:
+    """A key, or a limit as such, with how many hold and wait for it; counts stop at a bound."""
+    counts = _count(step, "held_between", held), _count(step, "waiting_between", waiting)
+    return key_status(step.book, key, *counts, exact=max(counts) < COUNTED_MOST)
 
 
-def _sum(step: Step, read: Read, statement: str, name: str) -> int:
-    return sum(step.execute(sql(statement), span).get for span in spans_of(read, name))
+def _count(step: Step, statement: str, spans: Iterable[Span]) -> int:
+    count = 0
+    for first, below in spans:
+        count += step.execute(sql(statement), (first, below, COUNTED_MOST - count)).get
+        if count >= COUNTED_MOST:
+            break
+    return count

@@ -275,12 +275,14 @@ class Step(Transitions):
         self.ledger.adopt(key, task, queue)
 
     def keys_waiting(self, scope: Scope) -> Iterable[str]:
-        """The first slice; where to go on is written down, so that the change is completed whatever happens."""
+        """The first slice; where to go on is written down, and sweeps do: a change of a limit with very many keys
+        keeps neither other transactions waiting nor its caller."""
         self.ledger.flush()
         page = keys_of(self.waiting, *scope, most=SLICE)
         if page.rest is not None:
             self.execute(sql("put_unsettled"), (scope[0], page.rest))
             self.book.unsettled |= {scope[0]}
+            self.call_workers = True
         return page.keys
 
     def settle_slice(self) -> bool:

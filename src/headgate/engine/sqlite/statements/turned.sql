@@ -6,4 +6,5 @@ SELECT (SELECT json_group_array(id) FROM jobs WHERE state = 'running' AND worker
        (SELECT min(at) FROM timers),
        (SELECT min(lease_until) FROM workers),
        (SELECT min(expires_at) FROM holders WHERE expires_at IS NOT NULL),
-       (SELECT min(until) FROM overrides WHERE until IS NOT NULL);
+       (SELECT min(until) FROM overrides WHERE until IS NOT NULL),
+       (SELECT 0 FROM unsettled LIMIT 1);
