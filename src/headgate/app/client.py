@@ -122,6 +122,8 @@ class Hub:
         engine = (await self.opened()).engine
         if connection is not None:
             return await self._enqueue_within(engine, jobs, connection)
+        if not self.limits.unsent():
+            return await engine.enqueue(jobs)
         with self.limits.carried() as limits:
             return await engine.enqueue(jobs, limits=limits)
 
