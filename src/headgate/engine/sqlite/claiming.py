@@ -46,6 +46,8 @@ class ReadyJobs:
         self._garbled: list[int] = []
 
     def __call__(self, most: int) -> Sequence[Candidate]:
+        if self.turn.garbled:
+            self._end_those_in_garbled_queues()
         while True:
             found = self._look(most)
             if not self._garbled:
@@ -58,7 +60,15 @@ class ReadyJobs:
 
     def are_there(self) -> bool:
         """Whether a claim would find anything. Changes nothing."""
-        return bool(self._look(1) or self._garbled)
+        return bool(self.turn.garbled or self._look(1) or self._garbled)
+
+    def _end_those_in_garbled_queues(self) -> None:
+        for grave in (*self.gravities, 0):
+            for (queue,) in self.step.execute(sql("ready_queues"), (grave,)).fetchall():
+                if isinstance(queue, bytes):
+                    for (seq,) in self.step.execute(sql("ready_in"), (queue, grave)).fetchall():
+                        self.step.end_garbled(seq)
+        self.step.admission.offer()
 
     def _look(self, most: int) -> list[Candidate]:
         ledger = self.step.ledger
@@ -173,8 +183,8 @@ class ReadyJobs:
         """Queues that are read as one line, in the order in which they are read."""
         if self.queues is not None:
             return [[name] for name in self._in_order(self.queues)]
-        queues = [self.step.execute(sql("suspect_queues"), (grave,)).fetchall() for grave in self.gravities]
-        names = {queue for rows in queues for (queue,) in rows}
+        queues = [self.step.execute(sql("ready_queues"), (grave,)).fetchall() for grave in self.gravities]
+        names = {queue for rows in queues for (queue,) in rows if isinstance(queue, str)}
         return [sorted({*names, *(queue for queue, _ in aside)} - self.turn.paused)]
 
     def _room(self) -> Room:

@@ -38,6 +38,8 @@ class Cursor(Protocol):
 class Connection(Protocol):
     """What the engine uses of an apsw connection, with types that say what comes out of our statements."""
 
+    cursor_factory: Any
+
     @property
     def in_transaction(self) -> bool: ...
     def execute(self, statements: str, bindings: Sequence[Any] | None = None) -> Cursor: ...

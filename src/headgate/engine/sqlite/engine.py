@@ -45,6 +45,7 @@ from headgate.engine.sqlite import listing, reading
 from headgate.engine.sqlite.claiming import ReadyJobs
 from headgate.engine.sqlite.connection import Synchronous, connect, translated
 from headgate.engine.sqlite.file import File, Work
+from headgate.engine.sqlite.garbled import shown
 from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rechecking import healthy, recheck
 from headgate.engine.sqlite.rows import Unreadable, to_json
@@ -195,7 +196,7 @@ class SqliteEngine(Engine):
 
     def _forget_own(self, step: Step) -> None:
         """Forget workers whose lease is over, the one that is about to begin among them."""
-        live = {id for (id,) in step.execute(sql("worker_ids"))}
+        live = {id for (id,) in step.execute(sql("worker_ids")).fetchall()}
         self._own = {id: own for id, own in self._own.items() if id in live}
 
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
@@ -443,7 +444,7 @@ def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more
 
 
 def _cancelling(step: Step, worker: str) -> tuple[str, ...]:
-    return tuple(id for (id,) in step.execute(sql("cancelling"), (worker,)))
+    return tuple(shown(id) for (id,) in step.execute(sql("cancelling"), (worker,)).fetchall())
 
 
 def _cannot(step: Step, job: Stored) -> bool:

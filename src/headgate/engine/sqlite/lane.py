@@ -18,6 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from headgate.engine.sqlite.connection import Connection, StoreError, haste, translated
+from headgate.engine.sqlite.garbled import tolerant
 from headgate.engine.sqlite.session import Session
 from headgate.errors import EngineUnavailable, HeadgateError
 
@@ -261,6 +262,8 @@ class Lane:
         try:
             with translated(self.path):
                 return (self._commit(work),) if self._begun_at_once() else None
+        except UnicodeDecodeError:
+            return None  # the lane's thread reads the garbled text
         except BaseException:
             self._roll_back()  # a signal may have come between the beginning and the work
             raise
@@ -352,13 +355,20 @@ class Lane:
     def _run_alone(self, operation: Operation) -> Any:
         try:
             with translated(self.path):
-                if not self._writes:
-                    return operation.run()
-                if operation.glance is not None and (seen := operation.glance()) is not None:
-                    return seen
-                return self._transaction(operation)
+                try:
+                    return self._answer(operation)
+                except UnicodeDecodeError:
+                    with tolerant(self.connection):
+                        return self._answer(operation)
         except BaseException as error:
             return Raised(error)
+
+    def _answer(self, operation: Operation) -> Any:
+        if not self._writes:
+            return operation.run()
+        if operation.glance is not None and (seen := operation.glance()) is not None:
+            return seen
+        return self._transaction(operation)
 
     def _transaction(self, operation: Operation) -> Any:
         """The caller may have given up while this thread waited for another process's lock."""
@@ -396,6 +406,8 @@ class Lane:
             try:
                 with translated(self.path):
                     operation.result = operation.work()
+            except UnicodeDecodeError:
+                raise  # alone, the operation is done again in a way that reads garbled text
             except Exception as error:
                 self.connection.execute("ROLLBACK TO operation")
                 self._rolled_back()

@@ -162,9 +162,10 @@ class SqliteLedger:
         counts: dict[tuple[str, str], tuple[int, int]] = {}
 
         def read() -> Iterable[Values]:
-            for offered, held, *row in self.execute(sql("waited_for"), bindings).fetchall():
-                counts[row[16], row[3]] = offered, held
-                yield tuple(row)
+            for found in self.execute(sql("waited_for"), bindings).fetchall():
+                row = type(found)(found[2:])  # a GarbledRow stays one
+                counts[row[16], row[3]] = found[0], found[1]
+                yield row
 
         heads = self._waiters(read)
         self._queues = {key: [] for key in keys}

@@ -22,10 +22,12 @@ from headgate.engine.contract import (
 from headgate.engine.rules.admission import UNLIMITED
 from headgate.engine.rules.status import key_status
 from headgate.engine.rules.stored import Stored
+from headgate.engine.sqlite.garbled import shown, shown_row
 from headgate.engine.sqlite.keyspace import LAST, just_after, keys_of, parsed
 from headgate.engine.sqlite.rows import GARBLED, Unreadable, Values, read_uses, shown_state, stored, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.turn import unreadable_workers
 from headgate.job import Job, JobState
 from headgate.keys import Key
 from headgate.rates import Pace
@@ -44,7 +46,8 @@ def get(step: Step, ids: Sequence[str]) -> list[Job | None]:
 
 def states(step: Step, ids: Sequence[str]) -> list[JobState | None]:
     """Only their states."""
-    found = {id: shown_state(state) for id, state in step.execute(sql("states"), (to_json(ids),))}
+    rows = step.execute(sql("states"), (to_json(ids),)).fetchall()
+    found = {id: shown_state(state) for id, state in rows}
     return [found.get(id) for id in ids]
 
 
@@ -111,9 +114,9 @@ def _used(step: Step, name: str, start: str, most: int) -> tuple[list[str], str 
 
 def queues(step: Step) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
-    paused = {queue for (queue,) in step.execute(sql("paused"))}
+    paused = {shown(queue) for (queue,) in step.execute(sql("paused")).fetchall()}
     counts: defaultdict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for queue, state, number in step.execute(sql("queue_counts")):
+    for queue, state, number in map(shown_row, step.execute(sql("queue_counts")).fetchall()):
         counts[queue][state] += number
     return [
         QueueStatus(
@@ -124,12 +127,13 @@ def queues(step: Step) -> list[QueueStatus]:
 
 
 def workers(step: Step) -> list[WorkerStatus]:
-    """The registered workers."""
-    return [_worker(row) for row in step.execute(sql("workers"))]
+    """The registered workers, without those whose rows cannot be read: they are as good as lost."""
+    unreadable = unreadable_workers(step)
+    return [_worker(row) for row in step.execute(sql("workers")).fetchall() if row[0] not in unreadable]
 
 
 def _worker(row: Values) -> WorkerStatus:
-    id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until, running = row
+    id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until, running = shown_row(row)
     served = None if queues is None else _read_queues(queues)
     worker = Worker(id, _read_tasks(tasks), served, lease, host, pid, concurrency)
     return WorkerStatus(worker, registered_at, lease_until, running)
@@ -141,7 +145,12 @@ def explain(step: Step, id: str) -> Facts | None:
     if job is None:
         return None
     key = None if isinstance(job, Unreadable) else job.waiting_on
-    live = step.execute(sql("live_workers"), (step.now,)).fetchall()
+    unreadable = unreadable_workers(step)
+    live = [
+        row[1:]
+        for row in step.execute(sql("live_workers"), (step.now,)).fetchall()
+        if row[0] not in unreadable
+    ]
     serving = [tasks for queues, tasks in live if queues is None or job.queue in _read_queues(queues)]
     return Facts(
         job=job.shown(),
@@ -163,7 +172,7 @@ def _status(step: Step, key: str) -> LimitStatus:
 
 
 def _holders(step: Step, key: str) -> tuple[Holder, ...]:
-    rows = step.execute(sql("holders_of"), (key, MOST_HOLDERS))
+    rows = map(shown_row, step.execute(sql("holders_of"), (key, MOST_HOLDERS)).fetchall())
     return tuple(
         Holder(id, task, worker, since, bool(reserved)) for id, task, worker, since, reserved in rows
     )
@@ -182,9 +191,9 @@ def _earliest(step: Step, key: str, units: int) -> int | None:
 
 def snapshot(step: Step) -> Snapshot:
     """Everything that admission depends on."""
-    views = tuple(_view(step, row) for row in step.execute(sql("unfinished")))
+    views = tuple(_view(step, shown_row(row)) for row in step.execute(sql("unfinished")).fetchall())
     holders: defaultdict[str, dict[str, bool]] = defaultdict(dict)
-    for key, id, reserved in step.execute(sql("all_holders")):
+    for key, id, reserved in map(shown_row, step.execute(sql("all_holders")).fetchall()):
         holders[key][id] = bool(reserved)
     waited = {view.waiting_on for view in views if view.waiting_on is not None}
     used = {*holders, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
@@ -195,7 +204,7 @@ def snapshot(step: Step) -> Snapshot:
         holders=dict(holders),
         free=dict(_free(step, keys)),
         timers=dict(step.execute(sql("timers"))),
-        workers=frozenset(id for (id,) in step.execute(sql("worker_ids"))),
+        workers=frozenset(id for (id,) in step.execute(sql("worker_ids")).fetchall()),
         now=step.now,
         most=dict(_most(step, waited)),
         unsettled=frozenset(_unsettled(step, waited)),

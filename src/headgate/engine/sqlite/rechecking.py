@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from headgate.engine.contract import Rechecked
 from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
 from headgate.engine.sqlite.connection import Values
+from headgate.engine.sqlite.garbled import shown
 from headgate.engine.sqlite.keyspace import just_after, parsed
 from headgate.engine.sqlite.rows import to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.turn import unreadable_workers
 from headgate.keys import is_rate
 
 
@@ -25,6 +27,7 @@ def recheck(step: Step, after: str | None, most: int) -> Rechecked:
             step.ledger.drop_reservation(key, seq)
             step.admission.touch(key)
     readable = _end_garbled(step, keys)
+    _end_waiters_on(step, step.garbled_keys)
     step.ledger.expect(readable)
     for key in keys:
         healed += [stray_holder(key, id, state) for _, _, id, state in strays[key]]
@@ -38,9 +41,9 @@ def healthy(after: str | None, most: int) -> Callable[[Step], Rechecked | None]:
 
     def look(step: Step) -> Rechecked | None:
         keys, rest = _slice(step, after, most)
-        if not all(parsed(key) for key in keys) or any(_strays(step, keys).values()):
+        if step.garbled_keys or not all(parsed(key) for key in keys) or any(_strays(step, keys).values()):
             return None
-        if after is None and step.execute(sql("orphans")).fetchall():
+        if after is None and (step.execute(sql("orphans")).fetchall() or unreadable_workers(step)):
             return None
         step.ledger.mend = _refuse
         try:
@@ -67,10 +70,12 @@ def _slice(step: Step, after: str | None, most: int) -> tuple[list[str], str | N
 
 
 def _orphans(step: Step) -> list[str]:
+    """Attempts of workers that are not registered, or whose row cannot be read."""
     healed: list[str] = []
-    for (worker,) in step.execute(sql("orphans")).fetchall():
+    unreadable = unreadable_workers(step)
+    for worker in [*unreadable, *(worker for (worker,) in step.execute(sql("orphans")).fetchall())]:
         rows = step.execute(sql("running_pairs"), (worker,)).fetchall()
-        healed += [lost_worker(id, worker) for _, id, _ in rows]
+        healed += [lost_worker(shown(id), shown(worker)) for _, id, _ in rows]
         step.lose_worker(worker)
     step.ledger.flush()
     return healed
@@ -85,11 +90,14 @@ def _strays(step: Step, keys: Sequence[str]) -> defaultdict[str, list[Values]]:
 
 def _end_garbled(step: Step, keys: Sequence[str]) -> list[str]:
     """The keys that make sense; jobs that wait on anything else cannot be read."""
-    for key in keys:
-        if parsed(key) is None:
-            for (seq,) in step.execute(sql("waiting_on"), (key,)).fetchall():
-                step.end_garbled(seq)
+    _end_waiters_on(step, [key for key in keys if parsed(key) is None])
     return [key for key in keys if parsed(key) is not None]
+
+
+def _end_waiters_on(step: Step, keys: Iterable[str | bytes]) -> None:
+    for key in keys:
+        for (seq,) in step.execute(sql("waiting_on"), (key,)).fetchall():
+            step.end_garbled(seq)
 
 
 def _waiters(step: Step, key: str) -> list[str]:

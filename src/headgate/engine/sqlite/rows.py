@@ -11,6 +11,7 @@ import msgspec
 from headgate.engine.contract import Attempt
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Values
+from headgate.engine.sqlite.garbled import GarbledRow, shown_row
 from headgate.job import DEFAULT_PRIORITY, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
@@ -18,6 +19,7 @@ from headgate.retry import RetryPolicy
 _read_uses: Callable[[str], tuple[Use, ...]] = lru_cache(10_000)(msgspec.json.Decoder(tuple[Use, ...]).decode)
 _encode = msgspec.json.Encoder().encode
 _read_retry: Callable[[str], RetryPolicy] = lru_cache(1000)(msgspec.json.Decoder(RetryPolicy).decode)
+NO_TEXT = "text that is not UTF-8"
 _STATES = {state.value: state for state in JobState}
 
 
@@ -88,18 +90,21 @@ class Ended:
 
 class Unreadable(Stored):
     """A row that makes no sense: a column is garbled. It is shown as failed, with `why` as its error; a step that meets
-    it while `unfinished` ends it so."""
+    it while `unfinished` ends it so, under `new_id` where no caller could name the old one."""
 
-    __slots__ = ("unfinished", "why")
+    __slots__ = ("new_id", "unfinished", "why")
 
     def __init__(self, spec: NewJob, seq: int, enqueued_at: int, due: int, why: str) -> None:
         super().__init__(spec, seq, enqueued_at, due)
         self.why = why
         self.unfinished = False
+        self.new_id: str | None = None
 
 
 def own_uses(row: Values) -> tuple[Use, ...]:
     """The keys of a row from waiters.sql or claimable.sql; raises what is wrong if a claim could not read it."""
+    if isinstance(row, GarbledRow):
+        raise ValueError(NO_TEXT)
     _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion = row
     _ = priority + due + attempt + tries + units + suspicion  # a text among them raises
     _read_retry(retry)
@@ -120,6 +125,7 @@ def stored(row: Values, attempts: tuple[PastAttempt, ...] = ()) -> Stored:
 
 def unreadable(row: Values, attempts: tuple[PastAttempt, ...], error: Exception) -> Unreadable:
     """What can be saved of a row that cannot be read."""
+    garbled_id, row = isinstance(row[1], bytes), shown_row(row)
     state = row[7]
     spec = NewJob(
         id=_text(row[1]), task=_text(row[2]), queue=_text(row[3]), args=_text(row[9]), tenant=_text(row[4]),
@@ -127,6 +133,7 @@ def unreadable(row: Values, attempts: tuple[PastAttempt, ...], error: Exception)
     )  # fmt: skip
     why = f"this job cannot be read from the store: {type(error).__name__}: {error}"
     job = Unreadable(spec, row[0], _number(row[8]), _number(row[6]), why)
+    job.new_id = f"unreadable-{row[0]}" if garbled_id else None
     job.unfinished = state not in ("succeeded", "failed", "cancelled")
     job.state = JobState.FAILED if job.unfinished else _STATES[state]
     job.waiting_on, job.offered_by = _text_or_none(row[16]), _text_or_none(row[17])
@@ -156,6 +163,8 @@ def shown_state(state: object) -> JobState:
 
 
 def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
+    if isinstance(row, GarbledRow):
+        raise ValueError(NO_TEXT)
     (
         seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique, metadata,
         retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,

@@ -24,6 +24,7 @@ from headgate.engine.rules.lifecycle import expires_at
 from headgate.engine.rules.stored import Stored
 from headgate.engine.rules.transitions import Transitions
 from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.garbled import shown_row
 from headgate.engine.sqlite.keyspace import keys_of, parsed
 from headgate.engine.sqlite.ledger import FEW, Claim, Row, SqliteLedger
 from headgate.engine.sqlite.rows import GARBLED, Ended, Unreadable, read_uses, stored, to_json
@@ -51,6 +52,7 @@ class Step(Transitions):
         self.executemany = connection.executemany
         self.ledger = SqliteLedger(connection, book, settings, now)
         self.ledger.mend = self.end_garbled
+        self.garbled_keys: list[bytes] = []
         # Not Admission[Row](…): calling through the alias takes a microsecond, of each enqueue and exchange.
         admission: Admission[Row] = Admission(self.ledger, now, settings.patience)
         super().__init__(admission, book, settings, now)
@@ -130,7 +132,8 @@ class Step(Transitions):
         for key in keys:
             self.admission.touch(key)
         expiry = expires_at(JobState.FAILED, None, self.settings, self.now)
-        self.execute(sql("end_unreadable"), (job.seq, job.why, self.now, expiry))
+        self.execute(sql("end_unreadable"), (job.seq, job.why, self.now, expiry, job.new_id))
+        job.id = job.new_id or job.id
         job.unfinished, job.ended_at, job.expires_at = False, self.now, expiry
         job.waiting_on = job.offered_by = job.worker = None
         self.ended = True
@@ -138,7 +141,7 @@ class Step(Transitions):
 
     def attempts_of(self, seq: int) -> tuple[PastAttempt, ...]:
         """The attempts that did not end their job."""
-        return tuple(PastAttempt(*row) for row in self.execute(sql("attempts"), (seq,)))
+        return tuple(PastAttempt(*shown_row(row)) for row in self.execute(sql("attempts"), (seq,)))
 
     def add(self, spec: NewJob, enqueued_at: int, due: int) -> Stored:
         job = Stored(spec, 0, enqueued_at, due)
@@ -244,10 +247,14 @@ class Step(Transitions):
     def _succeed_any(self, worker: str, reports: dict[str, Succeeded]) -> dict[str, Ended]:
         rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
         done = self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded))
-        return {id: Ended(seq, self._held_by(seq, *keys)) for id, seq, *keys in done.fetchall()}
+        seqs = to_json([seq for (seq,) in done.fetchall()])
+        ended = self.execute(sql("ended_keys"), (seqs,)).fetchall()
+        return {id: Ended(seq, self._held_by(seq, *keys)) for seq, id, *keys in ended}
 
     def _held_by(self, seq: int, task: str, queue: str, uses: str | None) -> Sequence[str]:
         try:
+            if isinstance(task, bytes) or isinstance(queue, bytes):
+                raise ValueError
             return self.book.may_hold(task, queue, read_uses(uses))
         except GARBLED:
             return [key for (key,) in self.execute(sql("drop_all"), (seq,)).fetchall()]
@@ -305,18 +312,30 @@ class Step(Transitions):
 
     def waiting(self, first: str, below: str | None, most: int) -> list[str]:
         """Keys with waiters, in order."""
-        return self._keys("keys_waiting", first, below, most)
+        return self._texts("keys_waiting", first, below, most)
 
     def holding(self, first: str, below: str | None, most: int) -> list[str]:
         """Keys with holders, in order."""
-        return self._keys("keys_held", first, below, most)
+        return self._texts("keys_held", first, below, most)
 
     def with_number(self, first: str, below: str | None, most: int) -> list[str]:
         """Keys that a number was computed for, in order."""
-        return self._keys("keys_computed", first, below, most)
+        return self._texts("keys_computed", first, below, most)
 
-    def _keys(self, statement: str, *bindings: object) -> list[str]:
-        return [key for (key,) in self.execute(sql(statement), bindings).fetchall()]
+    def _texts(self, statement: str, first: str, below: str | None, most: int) -> list[str]:
+        """Keys as a statement finds them; those that are no text are left to a recheck."""
+        found: list[str] = []
+        start: str | bytes = first
+        while len(found) < most or most < 0:
+            rows = self.execute(
+                sql(statement), (start, below, most - len(found) if most > 0 else most)
+            ).fetchall()
+            found += [key for (key,) in rows if isinstance(key, str)]
+            self.garbled_keys += [key for (key,) in rows if isinstance(key, bytes)]
+            if len(found) >= most or not rows or isinstance(rows[-1][0], str):
+                break
+            start = rows[-1][0] + b"\0"
+        return found
 
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 

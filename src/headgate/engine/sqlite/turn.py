@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
 from headgate.engine.rules.refused import lapsed, stale
 from headgate.engine.sqlite.connection import Connection, Values
+from headgate.engine.sqlite.garbled import shown
+from headgate.engine.sqlite.rows import GARBLED
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.step import Claims, Step
 
 _read_names = lru_cache(1000)(msgspec.json.Decoder(frozenset[str]).decode)
 _read_ids = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def _readable(lease_until: object, number: object, tasks: str, concurrency: object) -> bool:
+    """Whether a worker's row makes sense."""
+    try:
+        _read_names(tasks)
+    except GARBLED:
+        return False
+    return type(lease_until) is int and type(number) is int and type(concurrency) is int
+
+
+def unreadable_workers(step: Step) -> list[Any]:
+    """Workers whose rows cannot be read (an id may be bytes): lost, since none of their exchanges is answered."""
+    rows = step.execute(sql("worker_rows")).fetchall()
+    return [
+        id for id, queues, lease, *row in rows
+        if isinstance(id, bytes) or type(lease) is not int or not _readable(*row) or not _readable_names(queues)
+    ]  # fmt: skip
+
+
+def _readable_names(names: str | None) -> bool:
+    try:
+        return names is None or bool(_read_ids(names) or True)
+    except GARBLED:
+        return False
 
 
 class Own:
@@ -33,7 +61,7 @@ class Turn(msgspec.Struct, frozen=True):
     """What a worker may claim: jobs of the tasks it knows, not from paused queues; `aside` if any are set aside,
     `suspects` if any job is suspect.
 
-    `ready` are the queues that had ready jobs when the turn began.
+    `ready` are the queues that had ready jobs when the turn began; `garbled` says that the name of one is no text.
     """
 
     worker: str
@@ -43,6 +71,7 @@ class Turn(msgspec.Struct, frozen=True):
     aside: bool
     suspects: bool
     ready: frozenset[str]
+    garbled: bool = False
 
 
 class Opening:
@@ -69,13 +98,13 @@ class Opening:
     def turn(self, now: int) -> Turn:
         """Raises LeaseLost if the worker's lease is not good, StaleMessage if a later message has overtaken it."""
         _, lease_until, last, tasks, concurrency, paused, aside, suspects, ready = self._row
-        if lease_until is None or lease_until <= now:
+        if lease_until is None or not _readable(lease_until, last, tasks, concurrency) or lease_until <= now:
             raise lapsed(self.worker)
         if self.number is not None and self.number <= (last := max(last, self.own.number)):
             raise stale(self.worker, self.number, last)
         return Turn(
-            self.worker, _read_names(tasks), concurrency, _read_names(paused), bool(aside), bool(suspects),
-            _read_names(ready),
+            self.worker, _read_names(tasks), concurrency, _read_names(shown(paused)), bool(aside), bool(suspects),
+            _read_names(shown(ready)), isinstance(ready, bytes),
         )  # fmt: skip
 
     def take_effect(self) -> None:
@@ -88,4 +117,4 @@ class Opening:
 def end_turn(step: Step, worker: str) -> tuple[tuple[str, ...], int | None]:
     """The jobs of the worker that were asked to stop, and when a sweep will next have work."""
     cancelling, *times = step.execute(sql("turned"), (worker,)).fetchall()[0]
-    return _read_ids(cancelling), min((time for time in times if time is not None), default=None)
+    return _read_ids(shown(cancelling)), min((time for time in times if time is not None), default=None)

@@ -1,2 +1,2 @@
 -- A worker is gone.   ?1 worker
-DELETE FROM workers WHERE id = ?1;
+DELETE FROM workers WHERE id = CAST(?1 AS TEXT);

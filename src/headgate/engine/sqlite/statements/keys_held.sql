@@ -2,7 +2,7 @@
 -- ?1 first key  ?2 below which key (NULL: to the end)  ?3 how many
 -- Reads: holders by primary key.
 WITH RECURSIVE k(key) AS (
-    SELECT min(key) FROM holders WHERE key >= ?1
+    SELECT min(key) FROM holders WHERE key >= CAST(?1 AS TEXT)
     UNION ALL
     SELECT (SELECT min(h.key) FROM holders h WHERE h.key > k.key)
     FROM k WHERE k.key < ?2 OR (?2 IS NULL AND k.key IS NOT NULL)

@@ -1,2 +1,2 @@
 -- What the workers with a lease serve and know.   ?1 now
-SELECT queues, tasks FROM workers WHERE lease_until > ?1;
+SELECT id, queues, tasks FROM workers WHERE lease_until > ?1;

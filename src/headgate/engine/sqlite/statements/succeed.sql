@@ -6,4 +6,4 @@ SET state = 'succeeded', outcome = 'succeeded', ended_at = ?3, result = r.value 
     expires_at = ?3 + coalesce(retention, ?4)
 FROM json_each(?1) r
 WHERE jobs.id = r.value ->> 0 AND jobs.attempt = r.value ->> 1 AND +jobs.worker = ?2 AND +jobs.state = 'running'
-RETURNING jobs.id, jobs.seq, jobs.task, jobs.queue, jobs.uses;
+RETURNING jobs.seq;

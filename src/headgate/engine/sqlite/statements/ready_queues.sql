@@ -1,4 +1,4 @@
--- The queues that have ready suspects: one index step per queue, however many jobs each has.   ?1 gravity
+-- The queues that have ready jobs of a gravity: one index step per queue, however many jobs each has.   ?1 gravity
 -- Reads: jobs_ready.
 WITH RECURSIVE q(queue) AS (
     SELECT min(queue) FROM jobs WHERE state = 'ready' AND set_aside = 0 AND gravity = ?1
