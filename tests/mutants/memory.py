@@ -174,8 +174,8 @@ MUTANTS = [
     Mutant(MOVES, "tries=job.tries - (not verdict.counts)", "tries=job.tries", "a released attempt counts"),
     Mutant(
         MOVES,
-        "        for key in self.keys_waiting(scope):\n            self.admission.touch(key)\n",
-        "",
+        "            for key in self.keys_waiting(scope):\n                self.admission.touch(key)\n",
+        "            pass\n",
         "a raised limit wakes nothing",
     ),
     Mutant(

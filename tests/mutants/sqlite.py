@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Herd, Mutant
+import re
+
+from tests.mutants.mutant import SOURCE, Herd, Mutant
 
 LEDGER, STEP, SWEEP, CLAIM, TURN = (
     f"engine/sqlite/{name}.py" for name in ("ledger", "step", "sweeping", "claiming", "turn")
 )
 
 
+AREAS = {
+    name: area.stem
+    for area in (SOURCE / "engine/sqlite/statements").glob("*.sql")
+    for name in re.findall(r"^-- name: (\w+)$", area.read_text(), re.MULTILINE)
+}
+"""The file of each statement."""
+
+
 def _statement(name: str, find: str, replace: str, breaks: str) -> Mutant:
-    return Mutant(f"engine/sqlite/statements/{name}.sql", find, replace, breaks)
+    """A mutant of one section of a file, in which the text occurs once."""
+    file = f"engine/sqlite/statements/{AREAS[name]}.sql"
+    start = f"-- name: {name}\n"
+    section = start + (SOURCE / file).read_text().partition(start)[2].partition("-- name: ")[0]
+    once = section.count(find) == 1
+    return Mutant(file, section if once else find, section.replace(find, replace) if once else find, breaks)
 
 
 MUTANTS = [

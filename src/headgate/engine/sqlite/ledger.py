@@ -94,11 +94,11 @@ class SqliteLedger:
         return job.uses if isinstance(job, Candidate) else self.book.uses(job.task, job.queue, job.uses)
 
     def claimable(self, row: Values) -> Candidate:
-        """A ready job, from claimable.sql."""
+        """A ready job, as `claimable` finds it."""
         return Candidate(row, self.book.uses(row[2], row[3], own_uses(row)), None, row[16])
 
     def _waiter(self, row: Values) -> Candidate:
-        """A waiting job, from waiters.sql."""
+        """A waiting job, as `waiters` finds it."""
         return Candidate(row, self.book.uses(row[2], row[3], own_uses(row)), row[16], None)
 
     def _waiters(self, read: Callable[[], Iterable[Values]]) -> list[Candidate]:

@@ -39,8 +39,8 @@ def read_uses(text: str | None) -> tuple[Use, ...]:
 class Candidate:
     """A pending job as a claim or an offer sees it: less than the whole row, since there may be many.
 
-    `row` comes from waiters.sql or claimable.sql; `uses` are its keys with the caps of its task and queue. Made only of
-    rows that can be read (`own_uses`).
+    `row` comes from the statements `waiters` or `claimable`; `uses` are its keys with the caps of its task and queue.
+    Made only of rows that can be read (`own_uses`).
     """
 
     __slots__ = (
@@ -102,7 +102,7 @@ class Unreadable(Stored):
 
 
 def own_uses(row: Values) -> tuple[Use, ...]:
-    """The keys of a row from waiters.sql or claimable.sql; raises what is wrong if a claim could not read it."""
+    """The keys of a row from `waiters` or `claimable`; raises what is wrong if a claim could not read it."""
     if isinstance(row, GarbledRow):
         raise ValueError(NO_TEXT)
     _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion = row
@@ -193,7 +193,7 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
 
 
 def inserted(job: Stored) -> Values:
-    """The parameters of insert_job.sql."""
+    """The parameters of `insert_job`."""
     spec = job.spec
     return (
         spec.id, spec.task, spec.queue, spec.tenant, spec.priority, job.due, job.state, job.enqueued_at,
@@ -203,7 +203,7 @@ def inserted(job: Stored) -> Values:
 
 
 def saved(job: Stored) -> Values:
-    """The parameters of save_job.sql."""
+    """The parameters of `save_job`."""
     return (
         job.due, job.state, write_retry(job.retry), job.waiting_on, job.offered_by, job.units, job.refusals,
         int(job.set_aside), job.attempt, job.tries, job.worker, job.started_at, job.ended_at, job.outcome,
