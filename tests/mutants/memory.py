@@ -380,17 +380,17 @@ MUTANTS = [
     ),
     Mutant(
         ENGINE,
-        "return move is Step.restart and (job.tenant, job.spec.unique) in self._store.unique",
+        "return move is Transaction.restart and (job.tenant, job.spec.unique) in self._store.unique",
         "return False",
         "a restart makes a second job of a unique key",
     ),
-    Mutant(SWEEP, "    _timers(step)\n", "", "a rate's timer is never looked at"),
-    Mutant(SWEEP, "    _reservations(step)\n", "", "reservations never run out"),
-    Mutant(SWEEP, "    _overrides(step)\n", "", "overrides never run out"),
+    Mutant(SWEEP, "    _timers(transaction)\n", "", "a rate's timer is never looked at"),
+    Mutant(SWEEP, "    _reservations(transaction)\n", "", "reservations never run out"),
+    Mutant(SWEEP, "    _overrides(transaction)\n", "", "overrides never run out"),
     Mutant(
         SWEEP,
-        "                step.store.let_go(key, holding)\n                step.admission.touch(key)",
-        "                step.store.let_go(key, holding)",
+        "                transaction.store.let_go(key, holding)\n                transaction.admission.touch(key)",
+        "                transaction.store.let_go(key, holding)",
         "a reservation that ran out wakes nothing",
     ),
     Mutant(
@@ -425,14 +425,14 @@ MUTANTS = [
     ),
     Mutant(
         SWEEP,
-        "    _forget_computed(step)\n",
+        "    _forget_computed(transaction)\n",
         "",
         "computed numbers are kept for ever",
     ),
     Mutant(
         SWEEP,
-        "        if idle and at <= step.now - KEEP_COMPUTED:",
-        "        if at <= step.now - KEEP_COMPUTED:",
+        "        if idle and at <= transaction.now - KEEP_COMPUTED:",
+        "        if at <= transaction.now - KEEP_COMPUTED:",
         "computed numbers of keys in use are forgotten",
     ),
     Mutant(
@@ -443,7 +443,7 @@ MUTANTS = [
     ),
     Mutant(
         RECHECK,
-        "        if step.admission.has_room_for(head, key, queue):",
+        "        if transaction.admission.has_room_for(head, key, queue):",
         "        if False:",
         "room that was not offered is not noticed",
     ),
@@ -455,13 +455,13 @@ MUTANTS = [
     ),
     Mutant(
         RECHECK,
-        "(armed is not None and armed <= max(due, step.now))",
+        "(armed is not None and armed <= max(due, transaction.now))",
         "armed is not None",
         "a timer that rings too late is not noticed",
     ),
     Mutant(
         RECHECK,
-        "healed = [] if after is not None else _orphans(step)",
+        "healed = [] if after is not None else _orphans(transaction)",
         "healed = list[str]()",
         "attempts of workers that are not registered are not noticed",
     ),

@@ -7,7 +7,7 @@ import re
 from tests.mutants.mutant import SOURCE, Herd, Mutant
 
 LEDGER, STEP, SWEEP, CLAIM, TURN = (
-    f"engine/sqlite/{name}.py" for name in ("ledger", "step", "sweeping", "claiming", "turn")
+    f"engine/sqlite/{name}.py" for name in ("ledger", "transaction", "sweeping", "claiming", "claim_context")
 )
 
 
@@ -79,14 +79,14 @@ MUTANTS = [
     Mutant(STEP, "        own = [claim for claim in found if claim is not None and claim.terms == self.book.terms]", "        own = [claim for claim in found if claim is not None]", "the short cut for own claims is taken though caps have changed"),
     Mutant(STEP, "            or job.state is not JobState.RUNNING\n", "", "a report about an attempt that has ended counts"),
     # time
-    Mutant(SWEEP, "    timers = _timers(step)\n", "    timers = 0\n", "a rate's timer is never looked at"),
-    Mutant(SWEEP, "    _reservations(step)\n    unsettled", "    unsettled", "the sweep leaves reservations alone"),
-    Mutant(SWEEP, "        step.ledger.drop_reservation(key, seq)\n        step.admission.touch(key)", "        step.ledger.drop_reservation(key, seq)", "a reservation that ran out wakes nothing"),
-    Mutant(SWEEP, "        if override.until is not None and override.until <= step.now:", "        if False:", "overrides never run out"),
+    Mutant(SWEEP, "    timers = _timers(transaction)\n", "    timers = 0\n", "a rate's timer is never looked at"),
+    Mutant(SWEEP, "    _reservations(transaction)\n    unsettled", "    unsettled", "the sweep leaves reservations alone"),
+    Mutant(SWEEP, "        transaction.ledger.drop_reservation(key, seq)\n        transaction.admission.touch(key)", "        transaction.ledger.drop_reservation(key, seq)", "a reservation that ran out wakes nothing"),
+    Mutant(SWEEP, "        if override.until is not None and override.until <= transaction.now:", "        if False:", "overrides never run out"),
     # claims
-    Mutant(CLAIM, "        return sorted(names - self.turn.paused)", "        return sorted(names)", "paused queues are worked by workers of all queues"),
-    Mutant(CLAIM, "if name not in self.turn.paused]", "]", "paused queues are worked by workers that name them"),
-    Mutant(CLAIM, "        fit = set(self._room().first(job for job in found if job.task in self.turn.known))", "        fit = set(found)", "any number of suspects run beside each other"),
+    Mutant(CLAIM, "        return sorted(names - self.context.paused)", "        return sorted(names)", "paused queues are worked by workers of all queues"),
+    Mutant(CLAIM, "if name not in self.context.paused]", "]", "paused queues are worked by workers that name them"),
+    Mutant(CLAIM, "        fit = set(self._room().first(job for job in found if job.task in self.context.known))", "        fit = set(found)", "any number of suspects run beside each other"),
 ]  # fmt: skip
 
 HERD = Herd(

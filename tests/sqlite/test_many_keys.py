@@ -116,7 +116,7 @@ async def test_pages_cost_what_they_show(open_engine: OpenEngine):
 async def test_a_change_of_very_many_keys_is_completed_by_sweeps(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("headgate.engine.sqlite.step.SLICE", 10)
+    monkeypatch.setattr("headgate.engine.sqlite.transaction.SLICE", 10)
     await crowd(engine, 35)
 
     woken: list[None] = []
@@ -145,7 +145,7 @@ async def test_a_change_of_very_many_keys_is_completed_by_sweeps(
 async def test_an_override_that_ends_is_acted_on_in_slices(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("headgate.engine.sqlite.step.SLICE", 10)
+    monkeypatch.setattr("headgate.engine.sqlite.transaction.SLICE", 10)
     await crowd(engine, 35)
     await engine.override(Override("A", 0, at=START, until=START + SECOND), now=START)
     assert (await engine.snapshot(now=START)).unsettled == frozenset()

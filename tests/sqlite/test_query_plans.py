@@ -28,7 +28,7 @@ FOR_PEOPLE = {
 """Looked at, never in the way of a job: these may scan."""
 
 FIRST_ENTRY = {
-    "turn": "asks whether jobs_aside has a first entry",
+    "begin_exchange": "asks whether jobs_aside has a first entry",
 }
 """A scan of a partial index that ends with its first row."""
 

@@ -17,7 +17,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.memory.ledger import MemoryLedger
-from headgate.engine.memory.store import Store
+from headgate.engine.memory.store import MemoryStore
 from headgate.engine.rules.admission import UNLIMITED, Admission
 from headgate.engine.rules.status import all_status, key_status
 from headgate.engine.rules.stored import Stored
@@ -48,23 +48,23 @@ def _waits_on(job: Stored, text: str) -> bool:
     return text in (key.text, key.name)
 
 
-def held_counts(store: Store) -> dict[str, int]:
+def held_counts(store: MemoryStore) -> dict[str, int]:
     """Holder records per key."""
     return {key: len(holders) for key, holders in store.holders.items()}
 
 
-def waiting_counts(store: Store) -> dict[str, int]:
+def waiting_counts(store: MemoryStore) -> dict[str, int]:
     """Waiters per key."""
     return {key: sum(len(line) for line in queues.values()) for key, queues in store.waiting.items()}
 
 
-def limits(store: Store, name: str | None) -> list[LimitStatus]:
+def limits(store: MemoryStore, name: str | None) -> list[LimitStatus]:
     """All limits and the keys of them that matter."""
     return all_status(store.book, held_counts(store), waiting_counts(store), name)
 
 
 def keys_in_use(
-    store: Store, name: str, computed_before: int | None = None, after: str | None = None
+    store: MemoryStore, name: str, computed_before: int | None = None, after: str | None = None
 ) -> list[KeyInUse]:
     """The keys of one limit that are held or waited for, and whose number is old."""
     held, waiting = held_counts(store), waiting_counts(store)
@@ -83,12 +83,12 @@ def keys_in_use(
     ]
 
 
-def _computed_at(store: Store, key: str) -> int | None:
+def _computed_at(store: MemoryStore, key: str) -> int | None:
     computed = store.book.computed.get(key)
     return computed[1] if computed else None
 
 
-def queues(store: Store) -> list[QueueStatus]:
+def queues(store: MemoryStore) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
     counts = Counter((job.queue, job.state) for job in store.jobs.values() if not job.state.ended)
     names = sorted({queue for queue, _ in counts} | store.paused)
@@ -105,7 +105,7 @@ def queues(store: Store) -> list[QueueStatus]:
     ]
 
 
-def workers(store: Store) -> list[WorkerStatus]:
+def workers(store: MemoryStore) -> list[WorkerStatus]:
     """The registered workers."""
     return [
         WorkerStatus(entry.worker, entry.registered_at, entry.lease_until, len(store.running.get(name, ())))
@@ -113,7 +113,7 @@ def workers(store: Store) -> list[WorkerStatus]:
     ]
 
 
-def explain(store: Store, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
+def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
     """Why a job is where it is."""
     key, line = job.waiting_on, None
     if key is not None:
@@ -134,12 +134,12 @@ def explain(store: Store, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
     )
 
 
-def _status(store: Store, key: str) -> LimitStatus:
+def _status(store: MemoryStore, key: str) -> LimitStatus:
     waiting = sum(len(line) for line in store.waiting.get(key, {}).values())
     return key_status(store.book, Key.of(key), len(store.holders.get(key, ())), waiting)
 
 
-def _holders(store: Store, key: str) -> tuple[Holder, ...]:
+def _holders(store: MemoryStore, key: str) -> tuple[Holder, ...]:
     found = sorted(store.holders.get(key, {}).values(), key=lambda holding: (holding.since, holding.job.seq))
     return tuple(
         Holder(holding.job.id, holding.job.task, holding.job.worker, holding.since, holding.reserved)
@@ -154,7 +154,7 @@ def _earliest(ledger: MemoryLedger, key: str, units: int, now: int) -> int | Non
     return ledger.meter(key).when(rule, units, now)
 
 
-def snapshot(store: Store, ledger: MemoryLedger, admission: Admission[Stored], now: int) -> Snapshot:
+def snapshot(store: MemoryStore, ledger: MemoryLedger, admission: Admission[Stored], now: int) -> Snapshot:
     """Everything that admission depends on."""
     keys = {*store.holders, *store.waiting, *(key for key, _ in store.offered)}
     unfinished = [job for job in store.jobs.values() if not job.state.ended]
@@ -204,7 +204,7 @@ def _view(job: Stored, ledger: MemoryLedger) -> JobView:
     )
 
 
-def next_due(store: Store) -> int | None:
+def next_due(store: MemoryStore) -> int | None:
     """When a sweep will next have work."""
     times = [entry.lease_until for entry in store.workers.values()]
     times += [override.until for override in store.book.overrides.values() if override.until is not None]

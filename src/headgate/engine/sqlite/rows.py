@@ -1,4 +1,4 @@
-"""Rows of the jobs table as the records that the steps work on."""
+"""Rows of the jobs table as the records that the transactions work on."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Candidate:
         )  # fmt: skip
 
 
-class Ended:
+class EndedAttempt:
     """An attempt that succeeded: all that is needed to give back what it held."""
 
     __slots__ = ("keys", "seq")
@@ -89,8 +89,8 @@ class Ended:
 
 
 class Unreadable(Stored):
-    """A row that makes no sense: a column is garbled. It is shown as failed, with `why` as its error; a step that meets
-    it while `unfinished` ends it so, under `new_id` where no caller could name the old one."""
+    """A row that makes no sense: a column is garbled. It is shown as failed, with `why` as its error; a transaction
+    that meets it while `unfinished` ends it so, under `new_id` where no caller could name the old one."""
 
     __slots__ = ("new_id", "unfinished", "why")
 

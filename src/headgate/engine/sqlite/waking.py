@@ -16,7 +16,7 @@ from typing import Any
 
 from headgate.engine.contract import Wake
 from headgate.engine.sqlite.connection import Connection
-from headgate.engine.sqlite.notices import Notices
+from headgate.engine.sqlite.inotify import Inotify
 
 log = logging.getLogger("headgate.engine")
 
@@ -40,12 +40,12 @@ class Watchers:
         self._count = 0
         self._lock = threading.Lock()
         self._seen: int | None = None
-        self._notices: Notices | None = None
+        self._inotify: Inotify | None = None
 
     def stop(self) -> None:
         """Listen no more."""
         with self._lock:
-            notices, self._notices = self._notices, None
+            notices, self._inotify = self._inotify, None
         if notices is not None:
             notices.stop()
 
@@ -90,7 +90,7 @@ class Watchers:
         """Seconds between two looks unless there was a notice; None if nobody would be woken."""
         if not self._on_work and not self._on_ended:
             return None
-        return REST if self._notices is not None and self._notices.listening else LOOK_SECONDS
+        return REST if self._inotify is not None and self._inotify.listening else LOOK_SECONDS
 
     def _noticed(self) -> None:
         if self.rest is not None:
@@ -101,9 +101,9 @@ class Watchers:
             self._count += 1
             number = self._count
             table[number] = entry
-            if self._notices is None:
-                self._notices = Notices(self._log_path, self._noticed)
-                self._notices.start()
+            if self._inotify is None:
+                self._inotify = Inotify(self._log_path, self._noticed)
+                self._inotify.start()
         self.nudge()
         return lambda: table.pop(number, None)
 

@@ -1,4 +1,4 @@
-"""The SQL of the engine by area. Each section of a file begins with `-- name: …`, then says what it reads and writes."""
+"""The SQL of the engine by area. A section of a file begins with `-- name: …`, then says what it reads and writes."""
 
 from __future__ import annotations
 

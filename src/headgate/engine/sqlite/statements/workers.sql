@@ -38,7 +38,7 @@ SELECT id FROM workers INDEXED BY workers_lease WHERE lease_until <= ?1
 UNION ALL SELECT id FROM workers INDEXED BY workers_lease WHERE lease_until >= ''
 ORDER BY id;
 
--- name: turn
+-- name: begin_exchange
 -- What an exchange needs to know first: how often the rules have changed, the worker's lease, number, tasks and places,
 -- the paused queues, whether any job is set aside or suspect, and the queues that have ready jobs (one index step per
 -- queue, however many jobs each has).   ?1 worker
@@ -57,7 +57,7 @@ SELECT m.value, w.lease_until, w.number, w.tasks, w.concurrency,
        (SELECT json_group_array(queue) FROM q WHERE queue IS NOT NULL)
 FROM meta m LEFT JOIN workers w ON w.id = ?1 WHERE m.name = 'rules';
 
--- name: turned
+-- name: end_exchange
 -- What an exchange tells last: the jobs this worker runs that were asked to stop, and when a sweep will next have work
 -- (retention aside: it can wait for any sweep).   ?1 worker
 -- Reads: jobs_running, the first entry of each index.

@@ -1,7 +1,7 @@
 """Hearing from the operating system that another process has written to the file's log.
 
 Linux tells by inotify, at once and without a wake-up meanwhile. Where that is not to be had nobody listens here, and
-whoever waits for commits has to look for himself, as `lane.py` does.
+whoever waits for commits has to look for himself, as `writer.py` does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ GAP = 0.005
 """Seconds between two notices: while much is written, more of them would help nobody."""
 
 
-class Notices:
+class Inotify:
     """A thread that calls `heard` after writes to the file at `path`, and once when it begins to listen."""
 
     def __init__(self, path: str, heard: Callable[[], None]) -> None:

@@ -93,7 +93,7 @@ def spans_of(read: Read, name: str) -> Iterator[Span]:
 
 
 def by_text(read: Read, name: str, after: tuple[str, str], most: int) -> list[Key]:
-    """The next keys of a limit in the order of the listing: text, then tenant. Costs a step or two per tenant."""
+    """The next keys of a limit in the order of the listing: text, then tenant. Costs an index step per tenant."""
     text, tenant = after
     lines = [_line(read, prefix, name, text, tenant, most) for prefix in _prefixes(read, "")]
     return list(islice(merge(*lines, key=lambda key: (key.text, key.tenant)), most))

@@ -1,4 +1,4 @@
-"""One atomic step of the SQLite engine: the transitions over its tables."""
+"""One atomic transaction of the SQLite engine: the transitions over its tables."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from headgate.engine.rules.stored import Stored
 from headgate.engine.rules.transitions import Transitions
 from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.garbled import shown_row
-from headgate.engine.sqlite.keyspace import keys_of, parsed
+from headgate.engine.sqlite.key_ranges import keys_of, parsed
 from headgate.engine.sqlite.ledger import FEW, Claim, Row, SqliteLedger
-from headgate.engine.sqlite.rows import GARBLED, Ended, Unreadable, read_uses, stored, to_json
-from headgate.engine.sqlite.rules import FileBook
+from headgate.engine.sqlite.rows import GARBLED, EndedAttempt, Unreadable, read_uses, stored, to_json
+from headgate.engine.sqlite.rule_book import FileBook
 from headgate.engine.sqlite.statements import sql
 from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Key, slots
@@ -36,12 +36,12 @@ from headgate.keys import Key, slots
 log = logging.getLogger("headgate.engine")
 
 SLICE = 200
-"""Waited-for keys of a changed limit that one step looks at; other steps run in between."""
+"""Waited-for keys of a changed limit that one transaction looks at; other transactions run in between."""
 Claims = dict[str, Claim]
 """The jobs that a worker has claimed, by id."""
 
 
-class Step(Transitions):
+class Transaction(Transitions):
     """The transitions, stored in a file. Runs inside a transaction that its caller commits."""
 
     book: FileBook
@@ -58,7 +58,7 @@ class Step(Transitions):
         super().__init__(admission, book, settings, now)
 
     def finish(self) -> int:
-        """The last thing in a step: waiters of touched keys are offered their room, and all is written."""
+        """The last thing in a transaction: waiters of touched keys are offered their room, and all is written."""
         offered = 0
         while self.admission.touched:
             offered += self.admission.offer()
@@ -222,7 +222,9 @@ class Step(Transitions):
         own = [claim for claim in found if claim is not None and claim.terms == self.book.terms]
         return own if len(own) == len(found) else None
 
-    def _succeed_own(self, worker: str, reports: dict[str, Succeeded], own: list[Claim]) -> dict[str, Ended]:
+    def _succeed_own(
+        self, worker: str, reports: dict[str, Succeeded], own: list[Claim]
+    ) -> dict[str, EndedAttempt]:
         before, more = self.connection.total_changes(), (worker, self.now, self.settings.keep_succeeded)
         rows = [
             (claim.seq, r.attempt, r.result, r.job) for claim, r in zip(own, reports.values(), strict=True)
@@ -231,7 +233,9 @@ class Step(Transitions):
             self.execute(sql("succeed_own"), (to_json(rows), *more))
         else:
             self.executemany(sql("succeed_few"), [(*row, *more) for row in rows])
-        done = {id: Ended(claim.seq, slots(claim.uses)) for id, claim in zip(reports, own, strict=True)}
+        done = {
+            id: EndedAttempt(claim.seq, slots(claim.uses)) for id, claim in zip(reports, own, strict=True)
+        }
         if self.connection.total_changes() - before < len(rows):
             done = {id: ended for id, ended in done.items() if self._ended_now(id, worker)}
         return done
@@ -244,12 +248,12 @@ class Step(Transitions):
             self.now,
         )
 
-    def _succeed_any(self, worker: str, reports: dict[str, Succeeded]) -> dict[str, Ended]:
+    def _succeed_any(self, worker: str, reports: dict[str, Succeeded]) -> dict[str, EndedAttempt]:
         rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
         done = self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded))
         seqs = to_json([seq for (seq,) in done.fetchall()])
         ended = self.execute(sql("ended_keys"), (seqs,)).fetchall()
-        return {id: Ended(seq, self._held_by(seq, *keys)) for seq, id, *keys in ended}
+        return {id: EndedAttempt(seq, self._held_by(seq, *keys)) for seq, id, *keys in ended}
 
     def _held_by(self, seq: int, task: str, queue: str, uses: str | None) -> Sequence[str]:
         try:

@@ -1,4 +1,4 @@
-"""One atomic step of the memory engine: the transitions over its store."""
+"""One atomic transaction of the memory engine: the transitions over its store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from headgate.engine.contract import Limit, Lost, Override, Settings
 from headgate.engine.memory.ledger import MemoryLedger
-from headgate.engine.memory.store import Store
+from headgate.engine.memory.store import MemoryStore
 from headgate.engine.rules.admission import Admission
 from headgate.engine.rules.in_force import Scope, in_scope
 from headgate.engine.rules.stored import Stored
@@ -16,10 +16,10 @@ from headgate.job import NewJob
 from headgate.keys import Key
 
 
-class Step(Transitions):
+class Transaction(Transitions):
     """The transitions, stored in dictionaries."""
 
-    def __init__(self, store: Store, settings: Settings, now: int) -> None:
+    def __init__(self, store: MemoryStore, settings: Settings, now: int) -> None:
         self.store = store
         self.ledger = MemoryLedger(store, now, settings.reservation_ttl)
         super().__init__(Admission[Stored](self.ledger, now, settings.patience), store.book, settings, now)

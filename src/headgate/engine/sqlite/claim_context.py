@@ -12,7 +12,7 @@ from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.garbled import shown
 from headgate.engine.sqlite.rows import GARBLED
 from headgate.engine.sqlite.statements import sql
-from headgate.engine.sqlite.step import Claims, Step
+from headgate.engine.sqlite.transaction import Claims, Transaction
 
 _read_names = lru_cache(1000)(msgspec.json.Decoder(frozenset[str]).decode)
 _read_ids = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -27,9 +27,9 @@ def _readable(lease_until: object, number: object, tasks: str, concurrency: obje
     return type(lease_until) is int and type(number) is int and type(concurrency) is int
 
 
-def unreadable_workers(step: Step) -> list[Any]:
+def unreadable_workers(transaction: Transaction) -> list[Any]:
     """Workers whose rows cannot be read (an id may be bytes): lost, since none of their exchanges is answered."""
-    rows = step.execute(sql("worker_rows")).fetchall()
+    rows = transaction.execute(sql("worker_rows")).fetchall()
     return [
         id for id, queues, lease, *row in rows
         if isinstance(id, bytes) or type(lease) is not int or not _readable(*row) or not _readable_names(queues)
@@ -57,11 +57,11 @@ class Own:
         self.number = 0
 
 
-class Turn(msgspec.Struct, frozen=True):
+class ClaimContext(msgspec.Struct, frozen=True):
     """What a worker may claim: jobs of the tasks it knows, not from paused queues; `aside` if any are set aside,
     `suspects` if any job is suspect.
 
-    `ready` are the queues that had ready jobs when the turn began; `garbled` says that the name of one is no text.
+    `ready` are the queues that had ready jobs when the exchange began; `garbled` says that the name of one is no text.
     """
 
     worker: str
@@ -92,29 +92,29 @@ class Opening:
         elif self.own.number > self._before:
             # This message and those after it were undone with the group that they were in, and are tried again.
             self.own.number = self._before
-        self._row = connection.execute(sql("turn"), (self.worker,)).fetchall()[0]
+        self._row = connection.execute(sql("begin_exchange"), (self.worker,)).fetchall()[0]
         return self._row[0]
 
-    def turn(self, now: int) -> Turn:
+    def context(self, now: int) -> ClaimContext:
         """Raises LeaseLost if the worker's lease is not good, StaleMessage if a later message has overtaken it."""
         _, lease_until, last, tasks, concurrency, paused, aside, suspects, ready = self._row
         if lease_until is None or not _readable(lease_until, last, tasks, concurrency) or lease_until <= now:
             raise lapsed(self.worker)
         if self.number is not None and self.number <= (last := max(last, self.own.number)):
             raise stale(self.worker, self.number, last)
-        return Turn(
+        return ClaimContext(
             self.worker, _read_names(tasks), concurrency, _read_names(shown(paused)), bool(aside), bool(suspects),
             _read_names(shown(ready)), isinstance(ready, bytes),
         )  # fmt: skip
 
     def take_effect(self) -> None:
-        """From now on older messages are refused. Where the step is undone, its number stays used: no harm, since the
-        worker's next one is larger."""
+        """From now on older messages are refused. Where the transaction is undone, its number stays used, which does no
+        harm: the worker's next one is larger."""
         if self.number is not None:
             self.own.number = self.number
 
 
-def end_turn(step: Step, worker: str) -> tuple[tuple[str, ...], int | None]:
+def end_exchange(transaction: Transaction, worker: str) -> tuple[tuple[str, ...], int | None]:
     """The jobs of the worker that were asked to stop, and when a sweep will next have work."""
-    cancelling, *times = step.execute(sql("turned"), (worker,)).fetchall()[0]
+    cancelling, *times = transaction.execute(sql("end_exchange"), (worker,)).fetchall()[0]
     return _read_ids(shown(cancelling)), min((time for time in times if time is not None), default=None)

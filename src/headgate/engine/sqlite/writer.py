@@ -2,7 +2,7 @@
 
 Operations that arrive while one is under way are run together in the next transaction (natural group commit): each in
 a savepoint, so that one that raises takes nothing with it. Nothing waits for a timer. Brief work that finds nobody at
-work is done on its caller's thread, with the lane's connection.
+work is done on its caller's thread, with the writer's connection.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ T = TypeVar("T")
 Glance = Callable[[], Any]
 Chore = Callable[[Connection], None]
 MOST_TOGETHER = 200
-BRIEF = 0.002
+INLINE_SECONDS = 0.002
 """Seconds that brief work may take."""
 CAUTION = 10
-"""A slow disk must not hold up an event loop: after work that was not brief, the lane's own thread does what comes, for
+"""A slow disk must not hold up an event loop: after work that was not brief, the writer's thread does what comes, for
 so many times as long."""
 SOON = 0.005
 """Seconds between two looks at what other processes did, at least."""
@@ -38,7 +38,7 @@ LOOKS = 3
 
 
 class Operation:
-    """Work for the lane. `glance` may answer without a transaction when there is nothing to write; `after` runs once
+    """Work for the thread. `glance` may answer without a transaction when there is nothing to write; `after` runs once
     the result is safely committed."""
 
     __slots__ = (
@@ -137,7 +137,7 @@ class Lookout(Protocol):
         ...
 
 
-class Lane:
+class Writer:
     """Runs operations one batch after another. `writes` wraps batches in a transaction; `rolled_back` is told when
     what an operation did was undone. `lookout` looks for other processes' commits every few milliseconds."""
 
@@ -170,7 +170,7 @@ class Lane:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Open the connection on the lane's thread; raises what went wrong there."""
+        """Open the connection on the writer's thread; raises what went wrong there."""
         self._thread.start()
         self._opened.wait()
         if self._error is not None:
@@ -200,7 +200,7 @@ class Lane:
         glance: Glance | None = None,
         after: Callable[[], None] | None = None,
     ) -> T:
-        """Run `work` on the lane's thread and wait for it, for so many seconds."""
+        """Run `work` on the writer's thread and wait for it, for so many seconds."""
         operation = Operation(work, glance, after, seconds)
         with self._lock:
             if self._stopped:
@@ -230,7 +230,7 @@ class Lane:
                 )
             )
 
-    async def run_brief(self, work: Callable[[], T], seconds: float, after: Callable[[], None]) -> T:
+    async def run_inline(self, work: Callable[[], T], seconds: float, after: Callable[[], None]) -> T:
         """Run work that takes less time than two hops between threads: here and now if nobody is at work, else as `run`
         does. Other callers get their turn in between; what they bring meanwhile is run together."""
         if self._hasty or time.monotonic() < self._cautious_until or not self._queue.empty():
@@ -254,7 +254,7 @@ class Lane:
             return None if connection is None else self._run_here(connection, work)
         finally:
             self._session.let_off()
-            if (taken := time.monotonic() - begun) > BRIEF:
+            if (taken := time.monotonic() - begun) > INLINE_SECONDS:
                 self._cautious_until = begun + CAUTION * taken
 
     def _run_here(self, connection: Connection, work: Callable[[], T]) -> tuple[T] | None:
@@ -263,7 +263,7 @@ class Lane:
             with translated(self.path):
                 return (self._commit(work),) if self._begun_at_once() else None
         except UnicodeDecodeError:
-            return None  # the lane's thread reads the garbled text
+            return None  # the writer's thread reads the garbled text
         except BaseException:
             self._roll_back()  # a signal may have come between the beginning and the work
             raise
@@ -273,7 +273,7 @@ class Lane:
             with haste:
                 self.connection.execute("BEGIN IMMEDIATE")
         except StoreError:
-            return False  # the lane's thread waits, or learns what is wrong
+            return False  # the writer's thread waits, or learns what is wrong
         return True
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from headgate.engine.sqlite import SqliteEngine, notices, waking
-from headgate.engine.sqlite.notices import Notices
+from headgate.engine.sqlite import SqliteEngine, inotify, waking
+from headgate.engine.sqlite.inotify import Inotify
 from headgate.job import NewJob
 from tests.processes.child import Child
 from tests.sqlite.conftest import OpenEngine
@@ -91,7 +91,7 @@ async def test_commits_of_another_process_are_heard_of_without_looking(
 async def test_where_the_operating_system_does_not_tell_commits_are_found_by_looking(
     open_engine: OpenEngine, path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(notices, "_libc", lambda: None)
+    monkeypatch.setattr(inotify, "_libc", lambda: None)
     monkeypatch.setattr(waking, "REST", 3600.0)
     engine = await open_engine()
     with Child(ENQUEUE, path) as other:
@@ -108,7 +108,7 @@ async def test_where_the_operating_system_does_not_tell_commits_are_found_by_loo
 @linux
 def test_a_log_that_is_deleted_and_begun_anew_is_listened_to_again(tmp_path: Path):
     log, heard = tmp_path / "jobs.db-wal", threading.Event()
-    listener = Notices(str(log), heard.set)
+    listener = Inotify(str(log), heard.set)
     listener.start()
 
     def hears(act: Callable[[], object]) -> None:

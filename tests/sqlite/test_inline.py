@@ -14,7 +14,7 @@ import pytest
 from headgate.clock import SECOND, now_us
 from headgate.engine.contract import Filter, Limit, Settings
 from headgate.engine.rules.audit import audit
-from headgate.engine.sqlite import SqliteEngine, lane
+from headgate.engine.sqlite import SqliteEngine, writer
 from headgate.errors import JobExists
 from headgate.job import NewJob
 from tests.processes.child import Child
@@ -48,7 +48,7 @@ def witness() -> Witness:
 async def engine(
     tmp_path: Path, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[SqliteEngine]:
-    monkeypatch.setattr(lane, "BRIEF", 60.0)  # no machine is too slow for these tests
+    monkeypatch.setattr(writer, "INLINE_SECONDS", 60.0)  # no machine is too slow for these tests
     engine = SqliteEngine(tmp_path / "jobs.db", Settings(busy_timeout=20 * SECOND), clock=witness)
     await engine.open()
     yield engine
@@ -117,8 +117,8 @@ async def test_callers_at_the_same_time_share_a_transaction(engine: SqliteEngine
 async def test_a_slow_disk_sends_the_work_back_to_the_writers_thread(
     engine: SqliteEngine, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lane, "BRIEF", 0.2)
-    monkeypatch.setattr(lane, "CAUTION", 1000)
+    monkeypatch.setattr(writer, "INLINE_SECONDS", 0.2)
+    monkeypatch.setattr(writer, "CAUTION", 1000)
     witness.slow = 0.3
     await engine.enqueue([job("slow")])
     assert witness.here
