@@ -49,6 +49,7 @@ from headgate.engine.rules.in_force import may_be_overridden
 from headgate.engine.rules.refused import lapsed, stale
 from headgate.engine.rules.status import bounded, limits_page
 from headgate.engine.rules.stored import Stored
+from headgate.engine.sleepers import Sleepers, also_on_moves
 from headgate.errors import ConfigError
 from headgate.job import PENDING, Job, JobState, NewJob
 
@@ -65,8 +66,7 @@ class MemoryEngine(Engine):
         self._clock = clock or now_us
         self._store = MemoryStore()
         self._lock = threading.RLock()
-        self._on_work: dict[Wake, Sequence[str] | None] = {}
-        self._on_ended: dict[Wake, None] = {}
+        self._sleepers = Sleepers()
 
     @contextmanager
     def _transaction(self, now: int | None) -> Generator[Transaction]:
@@ -82,13 +82,9 @@ class MemoryEngine(Engine):
         self._signal(transaction)
 
     def _signal(self, transaction: Transaction) -> None:
-        queues = set(transaction.ledger.readied.values())
-        for wake, served in list(self._on_work.items()):
-            if transaction.call_workers or (queues if served is None else queues.intersection(served)):
-                wake()
+        self._sleepers.work(None if transaction.call_workers else {*transaction.ledger.readied.values()})
         if transaction.ended:
-            for wake in list(self._on_ended):
-                wake()
+            self._sleepers.ended()
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -405,16 +401,10 @@ class MemoryEngine(Engine):
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        self._on_work[wake] = queues
-
-        def end() -> None:
-            self._on_work.pop(wake, None)
-
-        return end
+        return also_on_moves(self._clock, wake, self._sleepers.on_work(wake, queues))
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
-        self._on_ended[wake] = None
-        return lambda: self._on_ended.pop(wake, None)
+        return self._sleepers.on_ended(wake)
 
 
 def _newest(job: Stored) -> int:

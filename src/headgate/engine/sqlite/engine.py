@@ -41,6 +41,7 @@ from headgate.engine.contract import (
 from headgate.engine.rules.in_force import may_be_overridden
 from headgate.engine.rules.refused import lapsed
 from headgate.engine.rules.stored import Stored
+from headgate.engine.sleepers import also_on_moves
 from headgate.engine.sqlite import listing, reading
 from headgate.engine.sqlite.claim_context import Opening, Own, end_exchange
 from headgate.engine.sqlite.claiming import ReadyJobs
@@ -430,7 +431,7 @@ class SqliteEngine(Engine):
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self._opened().watchers.on_work(wake, queues)
+        return also_on_moves(self._clock, wake, self._opened().watchers.on_work(wake, queues))
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
         return self._opened().watchers.on_ended(wake)

@@ -7,18 +7,15 @@ system says that the log was written, or where that is not to be had every 20 ms
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from headgate.engine.contract import Wake
+from headgate.engine.sleepers import Sleepers
 from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.inotify import Inotify
-
-log = logging.getLogger("headgate.engine")
 
 YOUNG = 100_000_000
 """Nanoseconds: far more than the grain of any file system's clock."""
@@ -35,9 +32,7 @@ class Watchers:
         self._log_path = f"{path}-wal"
         self._mark: tuple[int, int, int] | None = None
         self.nudge: Callable[[], None] = lambda: None
-        self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
-        self._on_ended: dict[int, Wake] = {}
-        self._count = 0
+        self._sleepers = Sleepers()
         self._lock = threading.Lock()
         self._seen: int | None = None
         self._inotify: Inotify | None = None
@@ -51,21 +46,21 @@ class Watchers:
 
     def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
         """Wake for jobs of these queues."""
-        return self._add(self._on_work, (wake, queues))
+        end = self._sleepers.on_work(wake, queues)
+        self._listen()
+        return end
 
     def on_ended(self, wake: Wake) -> Callable[[], None]:
         """Wake for ended jobs."""
-        return self._add(self._on_ended, wake)
+        end = self._sleepers.on_ended(wake)
+        self._listen()
+        return end
 
     def signal(self, queues: Iterable[str], *, workers: bool, ended: bool) -> None:
-        """Something of this process's own was committed."""
-        ready = set(queues)
-        for wake, served in list(self._on_work.values()):
-            if workers or (ready if served is None else ready.intersection(served)):
-                _ring(wake)
+        """A commit of this process made jobs ready, concerns all workers, or ended jobs."""
+        self._sleepers.work(None if workers else {*queues})
         if ended:
-            for wake in list(self._on_ended.values()):
-                _ring(wake)
+            self._sleepers.ended()
 
     def stirred(self) -> bool:
         """Whether the log was written since the last look. Time stamps are coarse: a young one may hide a second commit
@@ -88,7 +83,7 @@ class Watchers:
     @property
     def rest(self) -> float | None:
         """Seconds between two looks unless there was a notice; None if nobody would be woken."""
-        if not self._on_work and not self._on_ended:
+        if not self._sleepers:
             return None
         return REST if self._inotify is not None and self._inotify.listening else LOOK_SECONDS
 
@@ -96,21 +91,9 @@ class Watchers:
         if self.rest is not None:
             self.nudge()
 
-    def _add(self, table: dict[int, Any], entry: Any) -> Callable[[], None]:
+    def _listen(self) -> None:
         with self._lock:
-            self._count += 1
-            number = self._count
-            table[number] = entry
             if self._inotify is None:
                 self._inotify = Inotify(self._log_path, self._noticed)
                 self._inotify.start()
         self.nudge()
-        return lambda: table.pop(number, None)
-
-
-def _ring(wake: Wake) -> None:
-    """A sleeper that cannot be woken must not take the thread down that wakes the others."""
-    try:
-        wake()
-    except Exception:
-        log.exception("a sleeper could not be woken")
