@@ -7,7 +7,7 @@ from tests.mutants.mutant import Herd, Mutant
 ADMISSION, MOVES, LIFE, BLAME = (
     f"engine/rules/{name}.py" for name in ("admission", "transitions", "lifecycle", "blame")
 )
-BOOK, RATES = "engine/rules/in_force.py", "rates.py"
+BOOK, STEERING, RATES = "engine/rules/in_force.py", "engine/rules/steering.py", "rates.py"
 LEDGER, ENGINE, SWEEP, STORE, CLAIM, RECHECK = (
     f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store", "claiming", "rechecking")
 )
@@ -373,16 +373,34 @@ MUTANTS = [
         "a worker without a lease may claim",
     ),
     Mutant(
-        ENGINE,
-        "            if self._store.ticks.get(name) != seen:\n                return False\n",
+        STEERING,
+        "    if transitions.last_tick(name) != seen:\n        return False\n",
         "",
         "a tick comes once per worker",
     ),
     Mutant(
-        ENGINE,
-        "return move is Transaction.restart and (job.tenant, job.spec.unique) in self._store.unique",
-        "return False",
+        MOVES,
+        "return job.spec.unique is None or self.rival(job.tenant, job.spec.unique) is None",
+        "return True",
         "a restart makes a second job of a unique key",
+    ),
+    Mutant(
+        STEERING,
+        "    if job is None or job.state not in steering.states:",
+        "    if job is None:",
+        "a job is steered in any state",
+    ),
+    Mutant(
+        BOOK,
+        "        if any(other[0] == name and other != scope for other in self.overrides):\n            return None\n",
+        "",
+        "a change of a name is not acted on where a tenant has a number of its own",
+    ),
+    Mutant(
+        BOOK,
+        "after.max is None or after.max > before.max",
+        "after.max is None or after.max > before.max + 1",
+        "a limit that is raised by one wakes nothing",
     ),
     Mutant(SWEEP, "    _timers(transaction)\n", "", "a rate's timer is never looked at"),
     Mutant(SWEEP, "    _reservations(transaction)\n", "", "reservations never run out"),

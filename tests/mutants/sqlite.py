@@ -83,6 +83,17 @@ MUTANTS = [
     Mutant(SWEEP, "    _reservations(transaction)\n    unsettled", "    unsettled", "the sweep leaves reservations alone"),
     Mutant(SWEEP, "        transaction.ledger.drop_reservation(key, seq)\n        transaction.admission.touch(key)", "        transaction.ledger.drop_reservation(key, seq)", "a reservation that ran out wakes nothing"),
     Mutant(SWEEP, "        if override.until is not None and override.until <= transaction.now:", "        if False:", "overrides never run out"),
+    # what cannot be read
+    Mutant("engine/sqlite/garbled.py", "again = self.expanded_sql if self.is_readonly else None", "again = None", "rows with garbled text are left out"),
+    Mutant(CLAIM, "        if self.context.garbled:\n            self._end_those_in_garbled_queues()\n", "", "a job in a queue whose name is garbled stays ready for ever"),
+    Mutant(TURN, "or not _readable(lease_until, last, tasks, concurrency) ", "", "a worker whose row cannot be read fails instead of being lost"),
+    Mutant(STEP, "            self.garbled_keys += [key for (key,) in rows if isinstance(key, bytes)]\n", "", "a job that waits on a garbled key waits for ever"),
+    _statement("lapsed", "lease_until >= ''", "0", "a lease that ends at no time never lapses"),
+    _statement("due", "due >= ''", "0", "a job whose due time is no number is never met"),
+    # slices
+    Mutant(STEP, "            self.call_workers = True\n", "", "no worker hears that a change has more to do"),
+    Mutant(STEP, '            self.execute(sql("put_unsettled"), (scope[0], page.rest))\n', "            pass\n", "a change of many keys ends with its first slice"),
+    _statement("end_exchange", "(SELECT 0 FROM unsettled LIMIT 1)", "NULL", "a worker does not go on with a change at once"),
     # claims
     Mutant(CLAIM, "        return sorted(names - self.context.paused)", "        return sorted(names)", "paused queues are worked by workers of all queues"),
     Mutant(CLAIM, "if name not in self.context.paused]", "]", "paused queues are worked by workers that name them"),

@@ -1,4 +1,4 @@
-"""The callbacks that an engine calls in its process: of workers that wait for jobs, of callers that wait for results."""
+"""The callbacks that an engine calls in its process: workers wait for jobs, callers wait for results."""
 
 from __future__ import annotations
 

@@ -45,13 +45,13 @@ from headgate.engine.memory.rechecking import recheck
 from headgate.engine.memory.store import MemoryStore, Registered
 from headgate.engine.memory.sweeping import sweep
 from headgate.engine.memory.transaction import Transaction
-from headgate.engine.rules.in_force import may_be_overridden
+from headgate.engine.rules import steering
 from headgate.engine.rules.refused import lapsed, stale
 from headgate.engine.rules.status import bounded, limits_page
+from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, RESTART, Steering, steer
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sleepers import Sleepers, also_on_moves
-from headgate.errors import ConfigError
-from headgate.job import PENDING, Job, JobState, NewJob
+from headgate.job import Job, JobState, NewJob
 
 VERSION = 1
 
@@ -120,11 +120,7 @@ class MemoryEngine(Engine):
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
     ) -> bool:
         with self._transaction(now) as transaction:
-            if self._store.ticks.get(name) != seen:
-                return False
-            self._store.put(self._store.ticks, name, at)
-            transaction.enqueue([job for job in jobs if job.id not in self._store.jobs])
-            return True
+            return steering.tick(transaction, name, seen, at, jobs)
 
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
         with self._lock:
@@ -245,49 +241,23 @@ class MemoryEngine(Engine):
         with self._transaction(now) as transaction:
             return sweep(transaction)
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return self._each(ids, {*PENDING, JobState.RUNNING}, Transaction.cancel, now)
+        return self._steer(CANCEL, ids, now)
 
     async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return self._each(ids, {JobState.FAILED, JobState.CANCELLED}, Transaction.restart, now)
+        return self._steer(RESTART, ids, now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return self._each(ids, {JobState.SCHEDULED}, Transaction.expedite, now)
+        return self._steer(EXPEDITE, ids, now)
 
     async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        ended = {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
-        return self._each(ids, ended, lambda transaction, job: transaction.store.remove(job), now)
+        return self._steer(DELETE, ids, now)
 
-    def _each(
-        self,
-        ids: Sequence[str],
-        allowed: set[JobState],
-        move: Callable[[Transaction, Stored], None],
-        now: int | None,
-    ) -> list[Verdict]:
+    def _steer(self, verb: Steering, ids: Sequence[str], now: int | None) -> list[Verdict]:
         with self._transaction(now) as transaction:
-            return [self._one(transaction, id, allowed, move) for id in ids]
-
-    def _one(
-        self,
-        transaction: Transaction,
-        id: str,
-        allowed: set[JobState],
-        move: Callable[[Transaction, Stored], None],
-    ) -> Verdict:
-        job = self._store.jobs.get(id)
-        if job is None or job.state not in allowed or self._taken_by_another(transaction, job, move):
-            return Verdict(id, False, job and job.state)
-        move(transaction, job)
-        return Verdict(id, True, job.state)
-
-    def _taken_by_another(
-        self, transaction: Transaction, job: Stored, move: Callable[[Transaction, Stored], None]
-    ) -> bool:
-        """A restart must not make a second unfinished job of one unique key."""
-        return move is Transaction.restart and (job.tenant, job.spec.unique) in self._store.unique
+            return steer(transaction, verb, ids)
 
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
         with self._transaction(now):
@@ -310,21 +280,13 @@ class MemoryEngine(Engine):
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         with self._transaction(now) as transaction:
-            if not may_be_overridden(self._store.book, override.name):
-                raise ConfigError(
-                    f"no limit is named {override.name!r}; see `headgate limits` for those there are"
-                )
-            transaction.set_override((override.name, override.value, override.tenant), override)
+            steering.override(transaction, override)
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
     ) -> bool:
         with self._transaction(now) as transaction:
-            scope = (name, value, tenant)
-            if scope not in self._store.book.overrides:
-                return False
-            transaction.set_override(scope, None)
-            return True
+            return steering.clear_override(transaction, (name, value, tenant))
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         with self._transaction(now) as transaction:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from headgate.engine.contract import (
     Facts,
@@ -18,14 +17,20 @@ from headgate.engine.contract import (
 )
 from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import MemoryStore
-from headgate.engine.rules.admission import UNLIMITED, Admission
+from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.reading import (
+    MOST_HOLDERS,
+    Serving,
+    earliest,
+    facts,
+    most_tokens,
+    queue_statuses,
+    room,
+)
 from headgate.engine.rules.status import all_status, key_status
 from headgate.engine.rules.stored import Stored
-from headgate.job import JobState
 from headgate.keys import Key, is_rate
 from headgate.rates import Pace
-
-MOST_HOLDERS = 10
 
 
 def matches(job: Stored, wanted: Filter) -> bool:
@@ -90,19 +95,8 @@ def _computed_at(store: MemoryStore, key: str) -> int | None:
 
 def queues(store: MemoryStore) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
-    counts = Counter((job.queue, job.state) for job in store.jobs.values() if not job.state.ended)
-    names = sorted({queue for queue, _ in counts} | store.paused)
-    return [
-        QueueStatus(
-            name,
-            name in store.paused,
-            counts[name, JobState.SCHEDULED],
-            counts[name, JobState.READY],
-            counts[name, JobState.WAITING],
-            counts[name, JobState.RUNNING],
-        )
-        for name in names
-    ]
+    counts = Counter((job.queue, job.state.value) for job in store.jobs.values())
+    return queue_statuses(counts, store.paused)
 
 
 def workers(store: MemoryStore) -> list[WorkerStatus]:
@@ -119,17 +113,17 @@ def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> 
     if key is not None:
         line = store.waiting[key][job.queue]
     live = [entry.worker for entry in store.workers.values() if entry.lease_until > now]
-    serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
-    return Facts(
-        job=job.shown(),
-        limit=None if key is None else _status(store, key),
+    return facts(
+        job.shown(),
+        None if key is None else _status(store, key),
         holders=() if key is None else _holders(store, key),
         offered=0 if key is None else ledger.offered(key, job.queue),
         place=None if line is None else line.place(job.order) + 1,
-        earliest=None if key is None else _earliest(ledger, key, job.units, now),
+        earliest=None
+        if key is None
+        else earliest(ledger.rule(key), lambda: ledger.meter(key), job.units, now),
         paused=job.queue in store.paused,
-        serving=len(serving),
-        knowing=sum(job.task in worker.tasks for worker in serving),
+        live=[Serving(worker.queues, worker.tasks) for worker in live],
         now=now,
     )
 
@@ -147,13 +141,6 @@ def _holders(store: MemoryStore, key: str) -> tuple[Holder, ...]:
     )
 
 
-def _earliest(ledger: MemoryLedger, key: str, units: int, now: int) -> int | None:
-    rule = ledger.rule(key)
-    if not isinstance(rule, Pace) or not rule.limit:
-        return None
-    return ledger.meter(key).when(rule, units, now)
-
-
 def snapshot(store: MemoryStore, ledger: MemoryLedger, admission: Admission[Stored], now: int) -> Snapshot:
     """Everything that admission depends on."""
     keys = {*store.holders, *store.waiting, *(key for key, _ in store.offered)}
@@ -163,24 +150,12 @@ def snapshot(store: MemoryStore, ledger: MemoryLedger, admission: Admission[Stor
         holders={
             key: {id: holding.reserved for id, holding in who.items()} for key, who in store.holders.items()
         },
-        free=dict(_free(keys, admission)),
+        free=room(admission.free, keys),
         timers=dict(store.timers),
         workers=frozenset(store.workers),
         now=now,
-        most=dict(_most(store.waiting, ledger)),
+        most=most_tokens(ledger.rule, store.waiting),
     )
-
-
-def _most(keys: Iterable[str], ledger: MemoryLedger) -> Iterable[tuple[str, int]]:
-    for key in keys:
-        if isinstance(rule := ledger.rule(key), Pace) and rule.limit is not None:
-            yield key, rule.most
-
-
-def _free(keys: Iterable[str], admission: Admission[Stored]) -> Iterable[tuple[str, int | None]]:
-    for key in keys:
-        free = admission.free(key)
-        yield key, None if free == UNLIMITED else free
 
 
 def _view(job: Stored, ledger: MemoryLedger) -> JobView:

@@ -1,4 +1,4 @@
-"""One atomic transaction of the memory engine: the transitions over its store."""
+"""One transaction of the memory engine: the transitions over its store."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ class Transaction(Transitions):
 
     def change(self, job: Stored, **fields: Any) -> None:
         self.store.change(job, **fields)
+
+    def remove(self, job: Stored) -> None:
+        self.store.remove(job)
+
+    def last_tick(self, name: str) -> int | None:
+        return self.store.ticks.get(name)
+
+    def put_tick(self, name: str, at: int) -> None:
+        self.store.put(self.store.ticks, name, at)
 
     def lose_worker(self, worker: str) -> Lost:
         """A worker is gone: so are its registration and its attempts."""

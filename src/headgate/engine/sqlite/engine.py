@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from headgate.clock import now_us
 from headgate.engine.contract import (
@@ -38,9 +38,9 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.rules.in_force import may_be_overridden
+from headgate.engine.rules import steering
 from headgate.engine.rules.refused import lapsed
-from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, RESTART, steer
 from headgate.engine.sleepers import also_on_moves
 from headgate.engine.sqlite import listing, reading
 from headgate.engine.sqlite.claim_context import Opening, Own, end_exchange
@@ -50,14 +50,14 @@ from headgate.engine.sqlite.file import File, Work
 from headgate.engine.sqlite.garbled import shown
 from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rechecking import healthy, recheck
-from headgate.engine.sqlite.rows import Unreadable, to_json
+from headgate.engine.sqlite.rows import to_json
 from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.sweeping import nothing_due, sweep
 from headgate.engine.sqlite.transaction import Transaction
 from headgate.errors import ConfigError, LeaseLost
 from headgate.forks import renew_after_fork
-from headgate.job import ENDED, PENDING, Job, JobState, NewJob
+from headgate.job import Job, JobState, NewJob
 
 T = TypeVar("T")
 
@@ -162,19 +162,11 @@ class SqliteEngine(Engine):
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
     ) -> bool:
-        def work(transaction: Transaction) -> bool:
-            if transaction.execute(sql("tick"), (name,)).get != seen:
-                return False
-            transaction.execute(sql("put_tick"), (name, at))
-            taken = transaction.existing([job.id for job in jobs])
-            transaction.enqueue([job for job in jobs if job.id not in taken])
-            return True
-
-        return await self._write(work, now)
+        return await self._write(lambda t: steering.tick(t, name, seen, at, jobs), now)
 
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
         def work(transaction: Transaction) -> dict[str, int]:
-            found = {name: transaction.execute(sql("tick"), (name,)).get for name in names}
+            found = {name: transaction.last_tick(name) for name in names}
             return {name: at for name, at in found.items() if at is not None}
 
         return await self._read(work)
@@ -306,35 +298,19 @@ class SqliteEngine(Engine):
     async def sweep(self, *, now: int | None = None) -> Swept:
         return await self._write(sweep, now, nothing_due)
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return await self._each(ids, {*PENDING, JobState.RUNNING}, Transaction.cancel, now)
+        return await self._write(lambda t: steer(t, CANCEL, ids), now)
 
     async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return await self._each(ids, {JobState.FAILED, JobState.CANCELLED}, Transaction.restart, now)
+        return await self._write(lambda t: steer(t, RESTART, ids), now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return await self._each(ids, {JobState.SCHEDULED}, Transaction.expedite, now)
+        return await self._write(lambda t: steer(t, EXPEDITE, ids), now)
 
     async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return await self._each(ids, ENDED, Transaction.remove, now)
-
-    async def _each(
-        self, ids: Sequence[str], allowed: Any, move: Callable[[Transaction, Stored], None], now: int | None
-    ) -> list[Verdict]:
-        def one(transaction: Transaction, id: str) -> Verdict:
-            job = transaction.job(id)
-            if (
-                job is None
-                or job.state not in allowed
-                or (move is Transaction.restart and _cannot(transaction, job))
-            ):
-                return Verdict(id, False, job and job.state)
-            move(transaction, job)
-            return Verdict(id, True, job.state)
-
-        return await self._write(lambda transaction: [one(transaction, id) for id in ids], now)
+        return await self._write(lambda t: steer(t, DELETE, ids), now)
 
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
         return await self._write(lambda transaction: _changed(transaction, "pause", queue), now)
@@ -355,26 +331,12 @@ class SqliteEngine(Engine):
         await self._write(lambda transaction: transaction.declare(limits) or True, now, known)
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
-        def work(transaction: Transaction) -> None:
-            if not may_be_overridden(transaction.book, override.name):
-                raise ConfigError(
-                    f"no limit is named {override.name!r}; see `headgate limits` for those there are"
-                )
-            transaction.set_override((override.name, override.value, override.tenant), override)
-
-        await self._write(work, now)
+        await self._write(lambda t: steering.override(t, override), now)
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
     ) -> bool:
-        def work(transaction: Transaction) -> bool:
-            scope = (name, value, tenant)
-            there = scope in transaction.book.overrides
-            if there:
-                transaction.set_override(scope, None)
-            return there
-
-        return await self._write(work, now)
+        return await self._write(lambda t: steering.clear_override(t, (name, value, tenant)), now)
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         await self._write(lambda transaction: transaction.compute(key, max), now)
@@ -454,13 +416,6 @@ def _exchanged(
 
 def _cancelling(transaction: Transaction, worker: str) -> tuple[str, ...]:
     return tuple(shown(id) for (id,) in transaction.execute(sql("cancelling"), (worker,)).fetchall())
-
-
-def _cannot(transaction: Transaction, job: Stored) -> bool:
-    """A restart must not make a second unfinished job of one unique key, nor one whose limits cannot be read."""
-    if isinstance(job, Unreadable):
-        return True
-    return job.spec.unique is not None and transaction.rival(job.tenant, job.spec.unique) is not None
 
 
 def _changed(transaction: Transaction, statement: str, *bindings: object) -> bool:

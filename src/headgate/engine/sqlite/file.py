@@ -13,6 +13,7 @@ from headgate.engine.sqlite.checkpoints import Checkpoints
 from headgate.engine.sqlite.connection import Connection, Synchronous, check_library, connect
 from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rule_book import Rules, rules_version
+from headgate.engine.sqlite.thread import ConnectionThread
 from headgate.engine.sqlite.transaction import Transaction
 from headgate.engine.sqlite.waking import Watchers
 from headgate.engine.sqlite.writer import Writer
@@ -39,12 +40,11 @@ class File:
             "headgate-sqlite-write",
             path,
             self._connect_and_migrate,
-            writes=True,
             rolled_back=self._writing.forget,
             lookout=self.watchers,
         )
         self.watchers.nudge = self._writer.nudge
-        self._reader = Writer("headgate-sqlite-read", path, self._connect, writes=False)
+        self._reader = ConnectionThread("headgate-sqlite-read", path, self._connect)
         self._checkpoints = Checkpoints(lambda: self._reader.post(self._checkpoints.copy))
         self._writer.start()
         try:
@@ -105,7 +105,7 @@ class File:
         return await self._reader.run(operation, seconds(self._settings))
 
     def _transaction(
-        self, thread: Writer, rules: Rules, now: int | None, opening: Callable[[Connection], int]
+        self, thread: ConnectionThread, rules: Rules, now: int | None, opening: Callable[[Connection], int]
     ) -> Transaction:
         book = rules.current(thread.connection, opening(thread.connection))
         return Transaction(thread.connection, book, self._settings, self._clock() if now is None else now)

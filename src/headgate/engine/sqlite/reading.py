@@ -19,7 +19,15 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.rules.admission import UNLIMITED
+from headgate.engine.rules.reading import (
+    MOST_HOLDERS,
+    Serving,
+    earliest,
+    facts,
+    most_tokens,
+    queue_statuses,
+    room,
+)
 from headgate.engine.rules.status import key_status
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.claim_context import unreadable_workers
@@ -30,9 +38,7 @@ from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Transaction
 from headgate.job import Job, JobState
 from headgate.keys import Key
-from headgate.rates import Pace
 
-MOST_HOLDERS = 10
 END_OF_TIME = 1 << 62
 
 _read_tasks = msgspec.json.Decoder(frozenset[str]).decode
@@ -115,15 +121,10 @@ def _used(transaction: Transaction, name: str, start: str, most: int) -> tuple[l
 def queues(transaction: Transaction) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
     paused = {shown(queue) for (queue,) in transaction.execute(sql("paused")).fetchall()}
-    counts: defaultdict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
     for queue, state, number in map(shown_row, transaction.execute(sql("queue_counts")).fetchall()):
-        counts[queue][state] += number
-    return [
-        QueueStatus(
-            name, name in paused, *(counts[name][s] for s in ("scheduled", "ready", "waiting", "running"))
-        )
-        for name in sorted({*counts, *paused})
-    ]
+        counts[queue, state] += number
+    return queue_statuses(counts, paused)
 
 
 def workers(transaction: Transaction) -> list[WorkerStatus]:
@@ -147,25 +148,27 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
     if job is None:
         return None
     key = None if isinstance(job, Unreadable) else job.waiting_on
-    unreadable = unreadable_workers(transaction)
-    live = [
-        row[1:]
-        for row in transaction.execute(sql("live_workers"), (transaction.now,)).fetchall()
-        if row[0] not in unreadable
-    ]
-    serving = [tasks for queues, tasks in live if queues is None or job.queue in _read_queues(queues)]
-    return Facts(
-        job=job.shown(),
-        limit=None if key is None else _status(transaction, key),
+    return facts(
+        job.shown(),
+        None if key is None else _status(transaction, key),
         holders=() if key is None else _holders(transaction, key),
         offered=0 if key is None else transaction.ledger.offered(key, job.queue),
         place=None if key is None else _place(transaction, job),
         earliest=None if key is None else _earliest(transaction, key, job.units),
         paused=(job.queue,) in transaction.execute(sql("paused")).fetchall(),
-        serving=len(serving),
-        knowing=sum(job.task in _read_tasks(tasks) for tasks in serving),
+        live=_live(transaction),
         now=transaction.now,
     )
+
+
+def _live(transaction: Transaction) -> list[Serving]:
+    unreadable = unreadable_workers(transaction)
+    rows = transaction.execute(sql("live_workers"), (transaction.now,)).fetchall()
+    return [
+        Serving(None if queues is None else _read_queues(queues), _read_tasks(tasks))
+        for id, queues, tasks in rows
+        if id not in unreadable
+    ]
 
 
 def _status(transaction: Transaction, key: str) -> LimitStatus:
@@ -185,10 +188,8 @@ def _place(transaction: Transaction, job: Stored) -> int:
 
 
 def _earliest(transaction: Transaction, key: str, units: int) -> int | None:
-    rule = transaction.book.rule(key)
-    if not isinstance(rule, Pace) or not rule.limit:
-        return None
-    return transaction.ledger.meter(key).when(rule, units, transaction.now)
+    ledger = transaction.ledger
+    return earliest(ledger.rule(key), lambda: ledger.meter(key), units, transaction.now)
 
 
 def snapshot(transaction: Transaction) -> Snapshot:
@@ -206,11 +207,11 @@ def snapshot(transaction: Transaction) -> Snapshot:
     return Snapshot(
         jobs=views,
         holders=dict(holders),
-        free=dict(_free(transaction, keys)),
+        free=room(transaction.admission.free, keys),
         timers=dict(transaction.execute(sql("timers"))),
         workers=frozenset(id for (id,) in transaction.execute(sql("worker_ids")).fetchall()),
         now=transaction.now,
-        most=dict(_most(transaction, waited)),
+        most=most_tokens(transaction.book.rule, waited),
         unsettled=frozenset(_unsettled(transaction, waited)),
     )
 
@@ -219,18 +220,6 @@ def _unsettled(transaction: Transaction, waited: Iterable[str]) -> Iterable[str]
     """Keys of changed limits that have yet to be looked at."""
     left = dict(transaction.execute(sql("unsettled")).fetchall())
     return [key for key in waited if key >= left.get(Key.of(key).name, LAST)] if left else []
-
-
-def _free(transaction: Transaction, keys: Iterable[str]) -> Iterable[tuple[str, int | None]]:
-    for key in keys:
-        free = transaction.admission.free(key)
-        yield key, None if free == UNLIMITED else free
-
-
-def _most(transaction: Transaction, keys: Iterable[str]) -> Iterable[tuple[str, int]]:
-    for key in keys:
-        if isinstance(rule := transaction.book.rule(key), Pace) and rule.limit is not None:
-            yield key, rule.most
 
 
 def _view(transaction: Transaction, row: Values) -> JobView:

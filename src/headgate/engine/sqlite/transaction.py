@@ -180,6 +180,16 @@ class Transaction(Transitions):
         self.ledger.flush()
         self.remove_seq(job.seq)
 
+    def may_restart(self, job: Stored) -> bool:
+        """Not a job whose limits cannot be read."""
+        return not isinstance(job, Unreadable) and super().may_restart(job)
+
+    def last_tick(self, name: str) -> int | None:
+        return self.execute(sql("tick"), (name,)).get
+
+    def put_tick(self, name: str, at: int) -> None:
+        self.execute(sql("put_tick"), (name, at))
+
     def remove_seq(self, seq: int) -> None:
         """The same by arrival number."""
         self.execute(sql("delete_attempts"), (seq,))
