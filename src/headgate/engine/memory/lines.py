@@ -1,4 +1,4 @@
-"""Sorted lines of jobs: who is next."""
+"""Sorted lines of jobs: which is next."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def snapshot(store: MemoryStore, ledger: MemoryLedger, admission: Admission[Stor
     return Snapshot(
         jobs=tuple(_view(job, ledger) for job in sorted(unfinished, key=lambda job: job.seq)),
         holders={
-            key: {id: holding.reserved for id, holding in who.items()} for key, who in store.holders.items()
+            key: {id: holding.reserved for id, holding in held.items()} for key, held in store.holders.items()
         },
         free=room(admission.free, keys),
         timers=dict(store.timers),
@@ -184,7 +184,7 @@ def next_due(store: MemoryStore) -> int | None:
     times = [entry.lease_until for entry in store.workers.values()]
     times += [override.until for override in store.book.overrides.values() if override.until is not None]
     times += [
-        h.expires_at for who in store.holders.values() for h in who.values() if h.expires_at is not None
+        h.expires_at for held in store.holders.values() for h in held.values() if h.expires_at is not None
     ]
     times += list(store.timers.values())
     if (head := store.scheduled.head()) is not None:

@@ -138,7 +138,7 @@ class RuleBook:
             )
 
     def check_uses(self, uses: Iterable[Use], adding: Iterable[Limit] = ()) -> None:
-        """Refuse uses of limits that nobody declared: they would admit everything."""
+        """Refuse uses of limits that no code declared: they would admit everything."""
         known = {limit.name: limit for limit in adding}
         for use in uses:
             key = Key.of(use.key)

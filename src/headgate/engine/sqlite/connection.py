@@ -148,7 +148,7 @@ class translated:
 
 
 def translation(path: str, error: apsw.Error) -> HeadgateError | None:
-    """What an error of SQLite means for whoever uses the file; None for one that would be a mistake of ours."""
+    """What an error of SQLite means for a user of the file; None for one that would be a mistake of ours."""
     match error:
         case apsw.BusyError():
             return EngineUnavailable(

@@ -89,7 +89,7 @@ class SqliteEngine(Engine):
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Nobody is opening the file."""
+        """In a new process no thread is opening the file."""
         self._opening = threading.Lock()
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -67,7 +67,7 @@ class File:
         opening: Callable[[Connection], int] = rules_version,
         inline: bool = False,
     ) -> T:
-        """Run `work` in one transaction; whom it concerns is woken after the commit.
+        """Run `work` in one transaction; sleepers that it concerns are woken after the commit.
 
         `glance` may answer without a transaction when there is nothing to write. `opening` is what is read first.
         `brief` work takes a fraction of a millisecond and waits for no disk.

@@ -1,7 +1,7 @@
 """Hearing from the operating system that another process has written to the file's log.
 
-Linux tells by inotify, at once and without a wake-up meanwhile. Where that is not to be had nobody listens here, and
-whoever waits for commits has to look for himself, as `writer.py` does.
+Linux tells by inotify, at once and without a wake-up meanwhile. Where that is not to be had this thread does not
+listen, and the writer's thread looks for commits itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IN_MODIFY = 0x2
 IN_IGNORED = 0x8000
 EVENT = struct.Struct("iIII")
 GAP = 0.005
-"""Seconds between two notices: while much is written, more of them would help nobody."""
+"""Seconds between two notices: while much is written, more of them would be of no use."""
 
 
 class Inotify:

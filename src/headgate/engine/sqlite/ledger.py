@@ -354,7 +354,7 @@ class SqliteLedger:
         self._spent.clear()
 
     def _insert(self) -> None:
-        """New jobs get consecutive numbers: nobody else inserts within the transaction."""
+        """New jobs get consecutive numbers: no other connection inserts within the transaction."""
         self.executemany(sql("insert_job"), [inserted(job) for job in self._new])
         first = self.connection.last_insert_rowid() - len(self._new) + 1
         for seq, job in enumerate(self._new, first):

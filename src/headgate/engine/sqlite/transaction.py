@@ -200,7 +200,7 @@ class Transaction(Transitions):
     def report(self, worker: str, reports: Sequence[Report], claims: Claims) -> list[tuple[str, int]]:
         """Settle what finished; returns the reports that the fence refused. Runs of successes are written together.
 
-        `claims` are what this process claimed for the worker; who reports about one takes it out.
+        `claims` are what this process claimed for the worker; a report about one takes it out.
         """
         refused: list[tuple[str, int]] = []
         successes: dict[str, Succeeded] = {}

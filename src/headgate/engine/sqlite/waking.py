@@ -1,7 +1,7 @@
-"""Waking those who sleep: at once within the process, and across processes by watching the file.
+"""Waking sleepers: at once within the process, and across processes by watching the file.
 
-SQLite tells nobody about commits of other processes, but a connection can ask, for a few microseconds, whether there
-were any but its own (`PRAGMA data_version`). The writer's thread does so while somebody watches: when the operating
+SQLite does not tell of commits of other processes, but a connection can ask, for a few microseconds, whether there
+were any but its own (`PRAGMA data_version`). The writer's thread does so while there are sleepers: when the operating
 system says that the log was written, or where that is not to be had every 20 ms, if the time stamp of the log says so.
 """
 
@@ -26,7 +26,7 @@ REST = 1.0
 
 
 class Watchers:
-    """Who is to be woken. `nudge` is called when somebody begins to watch."""
+    """The sleepers of this process. `nudge` is called when one is registered."""
 
     def __init__(self, path: str) -> None:
         self._log_path = f"{path}-wal"
@@ -74,7 +74,7 @@ class Watchers:
         return mark != before or abs(time.time_ns() - log.st_mtime_ns) < YOUNG
 
     def look(self, connection: Connection) -> None:
-        """Wake everybody if another connection has committed since the last look."""
+        """Wake all sleepers if another connection has committed since the last look."""
         version = connection.execute("PRAGMA data_version").get
         if version != self._seen:
             self._seen = version
@@ -82,7 +82,7 @@ class Watchers:
 
     @property
     def rest(self) -> float | None:
-        """Seconds between two looks unless there was a notice; None if nobody would be woken."""
+        """Seconds between two looks unless there was a notice; None if there are no sleepers."""
         if not self._sleepers:
             return None
         return REST if self._inotify is not None and self._inotify.listening else LOOK_SECONDS
