@@ -6,8 +6,9 @@ import re
 
 from tests.mutants.mutant import SOURCE, Herd, Mutant
 
-LEDGER, STEP, SWEEP, CLAIM, TURN = (
-    f"engine/sqlite/{name}.py" for name in ("ledger", "transaction", "sweeping", "claiming", "claim_context")
+LEDGER, STEP, REPORT, SWEEP, CLAIM, TURN = (
+    f"engine/sqlite/{name}.py"
+    for name in ("ledger", "transaction", "reporting", "sweeping", "claiming", "claim_context")
 )
 
 
@@ -71,13 +72,13 @@ MUTANTS = [
     _statement("park", "offered_by = NULL, units", "units", "a parked job stays offered"),
     _statement("make_ready", "offered_by = r.value ->> 1", "offered_by = NULL", "an offered job does not count as offered"),
     _statement("cancelling", "AND cancel_requested = 1", "AND cancel_requested = 2", "a worker is not told of cancels"),
-    # steps and their short cuts
-    Mutant(STEP, "        self.admission.give_back(list(done.values()))\n", "", "a success keeps its slots"),
-    Mutant(STEP, "            done = {id: ended for id, ended in done.items() if self._ended_now(id, worker)}\n", "            pass\n", "a success that was refused gives slots back"),
-    Mutant(STEP, "            or job.attempt != report.attempt\n", "", "a report about an old attempt counts"),
-    Mutant(STEP, "            or job.worker != worker\n", "", "a report about another worker's attempt counts"),
-    Mutant(STEP, "        own = [claim for claim in found if claim is not None and claim.terms == self.book.terms]", "        own = [claim for claim in found if claim is not None]", "the short cut for own claims is taken though caps have changed"),
-    Mutant(STEP, "            or job.state is not JobState.RUNNING\n", "", "a report about an attempt that has ended counts"),
+    # reports and their short cuts
+    Mutant(REPORT, "    transaction.admission.give_back(list(done.values()))\n", "", "a success keeps its slots"),
+    Mutant(REPORT, "        done = {id: ended for id, ended in done.items() if _ended_now(transaction, id, worker)}\n", "        pass\n", "a success that was refused gives slots back"),
+    Mutant(REPORT, "        or job.attempt != report.attempt\n", "", "a report about an old attempt counts"),
+    Mutant(REPORT, "        or job.worker != worker\n", "", "a report about another worker's attempt counts"),
+    Mutant(REPORT, "    own = [claim for claim in found if claim is not None and claim.terms == transaction.book.terms]", "    own = [claim for claim in found if claim is not None]", "the short cut for own claims is taken though caps have changed"),
+    Mutant(REPORT, "        or job.state is not JobState.RUNNING\n", "", "a report about an attempt that has ended counts"),
     # time
     Mutant(SWEEP, "    timers = _timers(transaction)\n", "    timers = 0\n", "a rate's timer is never looked at"),
     Mutant(SWEEP, "    _reservations(transaction)\n    unsettled", "    unsettled", "the sweep leaves reservations alone"),

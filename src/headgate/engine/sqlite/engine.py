@@ -50,6 +50,7 @@ from headgate.engine.sqlite.file import File, Work
 from headgate.engine.sqlite.garbled import shown
 from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rechecking import healthy, recheck
+from headgate.engine.sqlite.reporting import settle_reports
 from headgate.engine.sqlite.rows import to_json
 from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.statements import sql
@@ -228,7 +229,7 @@ class SqliteEngine(Engine):
         def work(transaction: Transaction) -> Exchanged:
             context = opening.context(transaction.now)
             opening.take_effect()
-            refused = transaction.report(worker, reports, own.claims)
+            refused = settle_reports(transaction, worker, reports, own.claims)
             transaction.admission.offer()
             transaction.ledger.claimer = worker
             ready = ReadyJobs(transaction, queues, context, suspects=suspects)

@@ -13,10 +13,7 @@ from headgate.engine.contract import (
     Limit,
     Lost,
     Override,
-    Progress,
-    Report,
     Settings,
-    Succeeded,
 )
 from headgate.engine.rules.admission import Admission
 from headgate.engine.rules.in_force import Scope
@@ -26,12 +23,12 @@ from headgate.engine.rules.transitions import Transitions
 from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.garbled import shown_row
 from headgate.engine.sqlite.key_ranges import keys_of, parsed
-from headgate.engine.sqlite.ledger import FEW, Claim, Row, SqliteLedger
-from headgate.engine.sqlite.rows import GARBLED, EndedAttempt, Unreadable, read_uses, stored, to_json
+from headgate.engine.sqlite.ledger import Claim, Row, SqliteLedger
+from headgate.engine.sqlite.rows import Unreadable, stored, to_json
 from headgate.engine.sqlite.rule_book import FileBook
 from headgate.engine.sqlite.statements import sql
 from headgate.job import JobState, NewJob, PastAttempt
-from headgate.keys import Key, slots
+from headgate.keys import Key
 
 log = logging.getLogger("headgate.engine")
 
@@ -194,103 +191,6 @@ class Transaction(Transitions):
         """The same by arrival number."""
         self.execute(sql("delete_attempts"), (seq,))
         self.execute(sql("delete_job"), (seq,))
-
-    # ── reports ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def report(self, worker: str, reports: Sequence[Report], claims: Claims) -> list[tuple[str, int]]:
-        """Settle what finished; returns the reports that the fence refused. Runs of successes are written together.
-
-        `claims` are what this process claimed for the worker; a report about one takes it out.
-        """
-        refused: list[tuple[str, int]] = []
-        successes: dict[str, Succeeded] = {}
-        for report in reports:
-            if isinstance(report, Succeeded) and report.job not in successes:
-                successes[report.job] = report
-                continue
-            refused += self._succeed(worker, successes, claims)
-            successes = {}
-            if isinstance(report, Succeeded):
-                successes[report.job] = report
-            elif not self._report(worker, report, claims):
-                refused.append((report.job, report.attempt))
-        return refused + self._succeed(worker, successes, claims)
-
-    def _succeed(self, worker: str, reports: dict[str, Succeeded], claims: Claims) -> list[tuple[str, int]]:
-        if not reports:
-            return []
-        self.ledger.flush()
-        own = self._own(reports, claims)
-        done = self._succeed_any(worker, reports) if own is None else self._succeed_own(worker, reports, own)
-        self.admission.give_back(list(done.values()))
-        self.ended = True
-        return [(report.job, report.attempt) for report in reports.values() if report.job not in done]
-
-    def _own(self, reports: dict[str, Succeeded], claims: Claims) -> list[Claim] | None:
-        """What this process remembers of these jobs; None unless it is all, and all that they can hold."""
-        found = [claims.pop(id, None) for id in reports]
-        own = [claim for claim in found if claim is not None and claim.terms == self.book.terms]
-        return own if len(own) == len(found) else None
-
-    def _succeed_own(
-        self, worker: str, reports: dict[str, Succeeded], own: list[Claim]
-    ) -> dict[str, EndedAttempt]:
-        before, more = self.connection.total_changes(), (worker, self.now, self.settings.keep_succeeded)
-        rows = [
-            (claim.seq, r.attempt, r.result, r.job) for claim, r in zip(own, reports.values(), strict=True)
-        ]
-        if len(rows) > FEW:
-            self.execute(sql("succeed_own"), (to_json(rows), *more))
-        else:
-            self.executemany(sql("succeed_few"), [(*row, *more) for row in rows])
-        done = {
-            id: EndedAttempt(claim.seq, slots(claim.uses)) for id, claim in zip(reports, own, strict=True)
-        }
-        if self.connection.total_changes() - before < len(rows):
-            done = {id: ended for id, ended in done.items() if self._ended_now(id, worker)}
-        return done
-
-    def _ended_now(self, id: str, worker: str) -> bool:
-        job = self.look("job_by_id", id)
-        return job is not None and (job.state, job.worker, job.ended_at) == (
-            JobState.SUCCEEDED,
-            worker,
-            self.now,
-        )
-
-    def _succeed_any(self, worker: str, reports: dict[str, Succeeded]) -> dict[str, EndedAttempt]:
-        rows = to_json([(report.job, report.attempt, report.result) for report in reports.values()])
-        done = self.execute(sql("succeed"), (rows, worker, self.now, self.settings.keep_succeeded))
-        seqs = to_json([seq for (seq,) in done.fetchall()])
-        ended = self.execute(sql("ended_keys"), (seqs,)).fetchall()
-        return {id: EndedAttempt(seq, self._held_by(seq, *keys)) for seq, id, *keys in ended}
-
-    def _held_by(self, seq: int, task: str, queue: str, uses: str | None) -> Sequence[str]:
-        try:
-            if isinstance(task, bytes) or isinstance(queue, bytes):
-                raise ValueError
-            return self.book.may_hold(task, queue, read_uses(uses))
-        except GARBLED:
-            return [key for (key,) in self.execute(sql("drop_all"), (seq,)).fetchall()]
-
-    def _report(self, worker: str, report: Report, claims: Claims) -> bool:
-        """The fence: a report counts only for a running attempt of this worker."""
-        if isinstance(report, Progress):
-            self.ledger.flush()
-            self.execute(sql("progress"), (report.job, report.attempt, worker, report.value))
-            self.ended = True
-            return bool(self.connection.changes())
-        claims.pop(report.job, None)
-        job = self.job(report.job)
-        if (
-            job is None
-            or job.state is not JobState.RUNNING
-            or job.worker != worker
-            or job.attempt != report.attempt
-        ):
-            return False
-        self.settle(job, report)
-        return True
 
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
 
