@@ -121,13 +121,12 @@ async def test_a_change_of_very_many_keys_is_completed_by_sweeps(
     monkeypatch.setattr("headgate.engine.sqlite.transaction.SLICE", 10)
     await crowd(engine, 35)
 
-    woken: list[None] = []
-    engine.watch_work(lambda: woken.append(None), ["elsewhere"])
-    while not woken:  # the first look at other processes' commits wakes all
-        await asyncio.sleep(0.001)
+    woken, loop = asyncio.Event(), asyncio.get_running_loop()
+    engine.watch_work(lambda: loop.call_soon_threadsafe(woken.set) and None, ["elsewhere"])
+    await woken.wait()  # the first look at other processes' commits wakes all
     woken.clear()
     await engine.declare([Limit("A", "concurrency", 2)], now=START)
-    assert woken, "a worker has to go on with it, whatever it serves"
+    await asyncio.wait_for(woken.wait(), 10)  # a worker has to go on with it, whatever it serves
     snapshot = await engine.snapshot(now=START)
     assert snapshot.unsettled == {key(number) for number in range(10, 35)}
     assert audit(snapshot) == []
