@@ -192,7 +192,7 @@ def test_a_thread_that_outlives_its_worker_is_given_back_without_blame_when_the_
         stderr=subprocess.PIPE,
         text=True,
     )
-    until((headgate.folder / "began").exists)
+    eventually((headgate.folder / "began").exists, "the job to begin")
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=30)
     assert process.returncode == 0

@@ -85,7 +85,7 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind(engine: Counting):
     with pytest.raises(asyncio.CancelledError):
         await waiter
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
-    assert not engine._on_ended
+    assert not engine._sleepers.for_ended
 
 
 async def test_a_store_that_goes_away_and_comes_back_is_waited_for(

@@ -54,6 +54,7 @@ from headgate.engine.postgres.wire import Numbers, got, got_all, got_key, put, p
 from headgate.engine.postgres.within import enqueue_within
 from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
 from headgate.engine.rules.refused import lapsed, stale
+from headgate.engine.sleepers import also_on_moves
 from headgate.errors import ConfigError, HeadgateError
 from headgate.job import Job, JobState, NewJob
 
@@ -502,7 +503,7 @@ class PostgresEngine(Engine):
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self._store.watchers.on_work(wake, queues)
+        return also_on_moves(self._clock, wake, self._store.watchers.on_work(wake, queues))
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
         return self._store.watchers.on_ended(wake)

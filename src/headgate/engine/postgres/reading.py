@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -29,6 +29,7 @@ from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
 from headgate.engine.rules.admission import Cap
 from headgate.engine.rules.in_force import RuleBook
+from headgate.engine.rules.reading import Serving, earliest, facts, most_tokens
 from headgate.engine.rules.status import key_status, limits_page
 from headgate.job import Job, JobState
 from headgate.keys import Key
@@ -162,18 +163,16 @@ class Reader:
         ((holders, before, full_at, starts, paused, offered),) = await self._rows(
             "facts", stored, put(shown.queue), shown.priority, shown.due, seq
         )
-        live = [status.worker for status in await self.workers() if status.lease_until > at]
-        serving = [worker for worker in live if worker.queues is None or shown.queue in worker.queues]
-        return Facts(
-            job=shown,
-            limit=None if key is None else await self._status(book, key),
-            holders=() if key is None else tuple(map(_holder, _decode(holders))),
+        workers = [status.worker for status in await self.workers() if status.lease_until > at]
+        return facts(
+            shown,
+            None if key is None else await self._status(book, key),
+            holders=() if key is None else map(_holder, _decode(holders)),
             offered=offered,
             place=None if key is None else before + 1,
             earliest=None if key is None else _earliest(book, key, units, full_at, _decode(starts), at),
             paused=paused,
-            serving=len(serving),
-            knowing=sum(shown.task in worker.tasks for worker in serving),
+            live=[Serving(worker.queues, worker.tasks) for worker in workers],
             now=at,
         )
 
@@ -203,11 +202,7 @@ class Reader:
             timers={got_key(key): time for key, time in _decode(timers)},
             workers=frozenset(got(id) for id in _decode(workers)),
             now=at,
-            most={
-                key: rule.most
-                for key in waited & keys
-                if isinstance(rule := book.rule(key), Pace) and rule.limit is not None
-            },
+            most=most_tokens(book.rule, waited & keys),
             unsettled=frozenset(map(got_key, _decode(checks))),
         )
 
@@ -239,10 +234,8 @@ def _free(book: RuleBook, key: str, held: int, spent: Meters, now: int) -> int |
 
 def _earliest(book: RuleBook, key: str, units: int, full_at: int | None, starts: Any, now: int) -> int | None:
     rule = book.rule(key)
-    if not isinstance(rule, Pace) or not rule.limit:
-        return None
     spent = Meters({key: full_at or 0}, [(key, at, number) for at, number in starts])
-    return spent.of(key, rule, now).when(rule, units, now)
+    return earliest(rule, lambda: spent.of(key, cast(Pace, rule), now), units, now)
 
 
 def _book(limits: str, overrides: str, computed: str) -> RuleBook:

@@ -16,7 +16,7 @@ def forgotten_waiters(key: str, queue: str, job: str) -> str:
 
 
 def late_timer(key: str) -> str:
-    """A rate that nobody would have looked at in time."""
+    """A rate whose waiters would not have been looked at in time."""
     return f"jobs waited on the rate {shown_key(key)} without a timer that rings in time: it was armed"
 
 
