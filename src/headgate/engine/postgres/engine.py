@@ -61,6 +61,8 @@ MIGRATION_TIMEOUT = 3600.0
 """Seconds: an index over millions of jobs takes its time."""
 SWEEP_MOST = 1000
 """How much of each kind one sweep takes on."""
+FOLLOWED_AT_ONCE = 5
+"""Slices of 200 keys that a call which changes limits, or a sweep, looks at before it returns."""
 
 
 class PostgresEngine(Engine):
@@ -148,7 +150,7 @@ class PostgresEngine(Engine):
             enqueued, ended, again = await self._enqueue(connection, jobs, limits, now)
         self._store.signal(work=True, ended=ended, again=again)
         if limits:
-            await self._follow([limit.name for limit in limits], now)
+            await self._changed([put(limit.name) for limit in limits], now)
         return enqueued
 
     async def _enqueue(
@@ -178,7 +180,7 @@ class PostgresEngine(Engine):
             results = await work.run(records, limits)
         self._store.signal(work=True, ended=True)
         if limits:
-            await self._follow([limit.name for limit in limits], now)
+            await self._changed([put(limit.name) for limit in limits], now)
         return results
 
     async def tick(
@@ -325,7 +327,8 @@ class PostgresEngine(Engine):
         if row["expiring"]:
             await self._store.call("expire", self._now(now))
         if row["expiring"] or row["changed"]:
-            offered += await self._follow(None, now)
+            given, left = await self._follow(None, now)
+            offered, more = offered + given, more or left
         if row["look"]:
             looked, left = await self._look(now)
             offered, more = offered + looked, more or left
@@ -398,23 +401,31 @@ class PostgresEngine(Engine):
                 self._me,
             )
             if row[0]:
-                await self._follow([limit.name for limit in limits], now)
+                await self._changed([put(limit.name) for limit in limits], now)
 
-    async def _follow(self, names: Sequence[str] | None, now: int | None) -> int:
-        """Carry a change of limits through, slice by slice; returns how many waiters were offered room."""
-        offered = 0
+    async def _changed(self, whats: Sequence[str], now: int | None) -> None:
+        """Limits, or keys by their texts, have other numbers: their waiters are offered what room there is. What is left
+        after a few slices follows while the caller goes on; should this process end before, sweeps do it."""
+        _, more = await self._follow(whats, now)
+        if more:
+            self._store.go_on(self._follow_on(whats, now))
+
+    async def _follow_on(self, whats: Sequence[str], now: int | None) -> None:
         more = True
         while more:
+            _, more = await self._follow(whats, now)
+
+    async def _follow(self, whats: Sequence[str] | None, now: int | None) -> tuple[int, bool]:
+        """The next slices of these changes, or of any that no process works on; how many waiters were offered room, and
+        whether there is more to do."""
+        offered, more, slices = 0, True, 0
+        while more and slices < FOLLOWED_AT_ONCE:
             row = await self._store.call(
-                "follow",
-                None if names is None else put_all(names),
-                self._now(now),
-                self.settings.reservation_ttl,
-                self._me,
+                "follow", whats, self._now(now), self.settings.reservation_ttl, self._me
             )
             self._store.signal(work=row["offered"] > 0, again=row["again"])
-            offered, more = offered + row["offered"], row["more"]
-        return offered
+            offered, more, slices = offered + row["offered"], row["more"], slices + 1
+        return offered, more
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         if not await self._override(override, False, now):
@@ -433,7 +444,7 @@ class PostgresEngine(Engine):
             o.until, clear, self._now(now), self.settings.reservation_ttl, self._me,
         )  # fmt: skip
         if row["there"]:
-            await self._follow([o.name], now)
+            await self._changed([put(o.name) if o.value is None else f"{put(o.name)}={put(o.value)}"], now)
         return row["there"]
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:

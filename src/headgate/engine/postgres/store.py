@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -36,6 +36,7 @@ class Store:
         self.vacuum = Vacuum(self.pools, schema)
         self._looking: asyncio.Task[None] | None = None
         self._look_once_more = False
+        self._going_on: set[asyncio.Task[None]] = set()
 
     async def call(self, function: str, *values: Any) -> Any:
         """One row of one function."""
@@ -78,10 +79,24 @@ class Store:
         except EngineUnavailable as error:
             log.debug("others were not called: %s", error)  # they come back from the trouble by themselves
 
+    def go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that a caller need not wait for, and that sweeps do where it is cut off."""
+        task = asyncio.get_running_loop().create_task(self._until_it_fails(work))
+        self._going_on.add(task)
+        task.add_done_callback(self._going_on.discard)
+
+    async def _until_it_fails(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except EngineUnavailable as error:
+            log.debug("left to sweeps: %s", error)
+
     async def close(self) -> None:
         """Nobody is woken here any more, and no connection stays."""
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
+        for task in self._going_on:
+            task.cancel()
         self.vacuum.stop()
         await asyncio.to_thread(self.watchers.stop)
         await self.pools.close()

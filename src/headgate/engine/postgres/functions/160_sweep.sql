@@ -128,7 +128,7 @@ DECLARE
     v_checks text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    v_checks := headgate._checks(1000, NULL);
+    v_checks := headgate._checks(250, NULL);
     PERFORM headgate._lock_keys(v_checks);
     offered := headgate._offer(v_checks, headgate._now(p_now), p_ttl);
     more := EXISTS (SELECT 1 FROM headgate.rechecks);

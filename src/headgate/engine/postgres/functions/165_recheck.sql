@@ -63,7 +63,8 @@ BEGIN
     -- What is noted down to be looked at is no defect: newcomers, waiters that another step held, limits that changed.
     v_slice := ARRAY(SELECT s.key FROM unnest(v_slice) AS s (key)
         WHERE s.key <> ALL (v_touched) AND NOT EXISTS (SELECT 1 FROM headgate.rechecks c WHERE c.key = s.key)
-          AND NOT EXISTS (SELECT 1 FROM headgate.changes c WHERE c.name = headgate._name(s.key)));
+          AND NOT EXISTS (SELECT 1 FROM headgate.changes c
+                          WHERE c.name IN (headgate._name(s.key), headgate._text(s.key))));
     FOR r IN SELECT w.key, w.queue, w.id FROM headgate._forgotten(v_slice, v_now) AS w LOOP
         v_touched := v_touched || r.key;
         kinds := kinds || CASE WHEN r.id IS NULL THEN 'timer' ELSE 'waiter' END::text;

@@ -1,0 +1,9 @@
+-- What waits by the name of its limit, newest last: a listing of it, and its number, cost what they show.
+
+CREATE INDEX live_waiting_name ON headgate.live (headgate._name(waiting_on), seq) WHERE state = 'waiting';
+
+-- Rows that no verb would meet, since their state is none. There should be none.
+CREATE INDEX live_garbled ON headgate.live (seq)
+    WHERE state <> 'scheduled' AND state <> 'ready' AND state <> 'waiting' AND state <> 'running';
+
+DELETE FROM headgate.meta WHERE name = 'idle keys';
