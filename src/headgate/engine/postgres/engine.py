@@ -52,7 +52,13 @@ from headgate.engine.postgres.scripts import check_schema
 from headgate.engine.postgres.store import Store
 from headgate.engine.postgres.wire import Numbers, got, got_all, got_key, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
-from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
+from headgate.engine.rules.mended import (
+    forgotten_waiters,
+    late_timer,
+    lost_worker,
+    stray_holder,
+    unreadable_job,
+)
 from headgate.engine.rules.refused import lapsed, stale
 from headgate.errors import ConfigError, HeadgateError
 from headgate.job import Job, JobState, NewJob
@@ -369,7 +375,7 @@ class PostgresEngine(Engine):
         )
         self._store.signal(work=row["wake"], ended=row["ended"], again=row["again"])
         return [
-            Verdict(id, done, None if state is None else JobState(state))
+            Verdict(id, done, None if state is None else rows.read_state(state))
             for id, done, state in zip(ids, row["done"], row["states"], strict=True)
         ]
 
@@ -404,8 +410,8 @@ class PostgresEngine(Engine):
                 await self._changed([put(limit.name) for limit in limits], now)
 
     async def _changed(self, whats: Sequence[str], now: int | None) -> None:
-        """Limits, or keys by their texts, have other numbers: their waiters are offered what room there is. What is left
-        after a few slices follows while the caller goes on; should this process end before, sweeps do it."""
+        """Limits, or keys by their texts, have other numbers: their waiters are offered what room there is. What is
+        left after a few slices follows while the caller goes on; should this process end before, sweeps do it."""
         _, more = await self._follow(whats, now)
         if more:
             self._store.go_on(self._follow_on(whats, now))
@@ -536,5 +542,7 @@ def _healed(kind: str, key: str, job: str | None, other: str | None) -> str:
             return forgotten_waiters(got_key(key), got(other or ""), got(job or ""))
         case "timer":
             return late_timer(got_key(key))
+        case "state":
+            return unreadable_job(got(job or ""), f"its state: {got(other or '')!r}")
         case _:
             return lost_worker(got(job or ""), got(other or ""))

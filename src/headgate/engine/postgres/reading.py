@@ -24,7 +24,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.postgres.pools import Connection
-from headgate.engine.postgres.rows import STATES, is_ident, job, uses_if_readable
+from headgate.engine.postgres.rows import is_ident, is_state, job, read_state, uses_if_readable
 from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
 from headgate.engine.rules.admission import Cap
@@ -64,7 +64,7 @@ class Reader:
 
     async def states(self, ids: Sequence[str]) -> list[JobState | None]:
         """Only their states."""
-        found = {got(id): STATES[state] for id, state in await self._rows("states", put_all(ids))}
+        found = {got(id): read_state(state) for id, state in await self._rows("states", put_all(ids))}
         return [found.get(id) for id in ids]
 
     async def find(self, wanted: Filter, limit: int, after: str | None) -> list[Job]:
@@ -203,7 +203,7 @@ class Reader:
         held: defaultdict[str, dict[str, bool]] = defaultdict(dict)
         for key, id, reserved in _decode(holders):
             held[got_key(key)][got(id) if id is not None else "?"] = reserved
-        views = tuple(_view(book, row) for row in _decode(jobs))
+        views = tuple(_view(book, row) for row in _decode(jobs) if is_state(row[1]))
         waited = {view.waiting_on for view in views if view.waiting_on is not None}
         offering = {view.offered_by for view in views if view.offered_by is not None}
         keys = {key for key in held.keys() | waited | offering if is_ident(key)}
@@ -300,7 +300,7 @@ def _view(book: RuleBook, row: Any) -> JobView:
         attempt, tries, set_aside, suspicion, lost,
     ) = row  # fmt: skip
     return JobView(
-        id=got(id), state=STATES[state], queue=got(queue), task=got(task), order=(priority, seq), due=due,
+        id=got(id), state=read_state(state), queue=got(queue), task=got(task), order=(priority, seq), due=due,
         uses=book.uses(got(task), got(queue), uses_if_readable(keys, units)),
         waiting_on=waiting_on and got_key(waiting_on),
         offered_by=offered_by and got_key(offered_by), refusals=refusals, worker=got_if(worker), attempt=attempt,

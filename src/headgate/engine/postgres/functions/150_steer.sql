@@ -14,6 +14,7 @@ DECLARE
     v_known   bigint[];
     v_seqs    bigint[];
     v_keys    text[];
+    v_bad     bigint[];
     v_touched text[] := '{}';
     v_id      text;
     v_ok      boolean;
@@ -41,13 +42,23 @@ BEGIN
             UNION SELECT x.offered_by FROM headgate.live x WHERE x.seq = ANY (v_seqs) AND x.offered_by IS NOT NULL
             UNION SELECT x.waiting_on FROM headgate.live x WHERE x.seq = ANY (v_seqs) AND x.waiting_on IS NOT NULL);
     END IF;
+    -- A job whose state cannot be read has failed, whatever is asked for.
+    v_bad := ARRAY(SELECT x.seq FROM headgate.live x WHERE x.seq = ANY (v_seqs) AND headgate._garbled(x.state));
+    IF cardinality(v_bad) > 0 THEN
+        v_keys := coalesce(v_keys, '{}') || headgate._keys_of_unreadable(v_bad);
+    END IF;
     IF cardinality(v_keys) > 0 THEN
         PERFORM headgate._lock_keys(v_keys);
+    END IF;
+    IF cardinality(v_bad) > 0 THEN
+        v_touched := headgate._end_unreadable(v_bad, v_now, p_keep);
+        ended := true;
     END IF;
 
     FOREACH v_id IN ARRAY p_ids LOOP
         -- Only what is held: a job that somebody else made since is not known here.
-        SELECT x.seq, coalesce(l.state, e.state) AS state INTO j
+        SELECT x.seq, coalesce(l.state, CASE WHEN e.state IN ('succeeded', 'cancelled') THEN e.state
+                                             WHEN e.seq IS NOT NULL THEN 'failed' END) AS state INTO j
         FROM headgate.jobs x LEFT JOIN headgate.live l ON l.seq = x.seq LEFT JOIN headgate.ended e ON e.seq = x.seq
         WHERE x.id = v_id AND x.seq = ANY (v_seqs);
         v_ok := coalesce(CASE p_verb

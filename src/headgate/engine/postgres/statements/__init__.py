@@ -1,5 +1,6 @@
-"""The plain statements of the engine, by area: sections of a file that begin with `-- name: …`. `sql("find", schema)` is the
-text of one for a schema."""
+"""The plain statements of the engine, a file for each area, in sections that begin with `-- name: …`.
+
+`sql("find", schema)` is the text of one for a schema."""
 
 from __future__ import annotations
 
