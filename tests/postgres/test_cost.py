@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from headgate.engine.contract import Filter, Limit, Override, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.engine.rules.audit import audit
+from headgate.engine.rules.status import COUNTED_MOST
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.postgres.statistics import flush
@@ -106,7 +108,9 @@ async def test_no_verb_reads_what_waits(
         ("claim with nothing to be had", lambda: engine.exchange("w", [], 10)),
         ("sweep", lambda: engine.sweep()),
         ("heartbeat", lambda: engine.heartbeat("w")),
+        ("find what waits", lambda: engine.find(Filter(waiting_on="A"), limit=10)),
         ("cancel a waiter", lambda: engine.cancel(["w1-900"])),
+        ("lower a limit", lambda: engine.override(Override("A", 0))),
         ("raise a limit", lambda: engine.declare([Limit("A", "concurrency", 3)])),
         ("retire", lambda: engine.retire("w")),
     ]
@@ -138,6 +142,9 @@ async def test_no_verb_reads_what_other_keys_there_are(
         )
     while (await engine.sweep()).more:
         pass
+    for _ in range(2):  # a sweep looks at as many keys as were made since the last
+        await flush(engine)
+        await engine.sweep()
     meter.vacuum("live", "rechecks")
     steps: list[tuple[str, Callable[[], Awaitable[object]]]] = [
         ("enqueue", lambda: engine.enqueue([NewJob("j", "t", uses=(Use("c0:B"),))])),
@@ -149,14 +156,25 @@ async def test_no_verb_reads_what_other_keys_there_are(
         ("states", lambda: engine.states(["w0-1"])),
         ("declare another", lambda: engine.declare([Limit("B", "concurrency", 2)])),
         ("override another", lambda: engine.override(Override("B", 3))),
+        ("override a key", lambda: engine.override(Override("A", 0, "1-5"))),
+        ("lower all keys", lambda: engine.override(Override("A", 0))),
+        ("find what waits on a key", lambda: engine.find(Filter(waiting_on="A=1-5"), limit=10)),
+        ("sweep", lambda: engine.sweep()),
         ("report lost", lambda: engine.report_lost(["w"])),
     ]
     costs = {name: await meter.cost(step) for name, step in steps}
     assert {name: cost for name, cost in costs.items() if cost[0] or cost[1] > MOST} == {}
-    scans, read = await meter.cost(lambda: engine.override(Override("A", 1)))
+    _, read = await meter.cost(lambda: engine.limits("A", limit=10))
+    assert read < 3 * COUNTED_MOST, "it stops counting"
+
+    async def raise_all_keys() -> None:
+        await engine.override(Override("A", 1))
+        await asyncio.gather(*engine._store._going_on)
+
+    scans, read = await meter.cost(raise_all_keys)
     assert scans == 0
     assert read < 30 * KEYS
-    assert await engine.count(Filter(states=(JobState.READY,))) == KEYS + 1
+    assert await engine.count(Filter(states=(JobState.READY,))) == KEYS, "all but one, and an unrelated job"
     assert audit(await engine.snapshot()) == []
 
 

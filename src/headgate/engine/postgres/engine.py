@@ -414,7 +414,7 @@ class PostgresEngine(Engine):
         left after a few slices follows while the caller goes on; should this process end before, sweeps do it."""
         _, more = await self._follow(whats, now)
         if more:
-            self._store.go_on(self._follow_on(whats, now))
+            self._store.go_on(lambda: self._follow_on(whats, now))
 
     async def _follow_on(self, whats: Sequence[str], now: int | None) -> None:
         more = True

@@ -29,7 +29,6 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _read_retry: Callable[[str], RetryPolicy] = lru_cache(1000)(msgspec.json.Decoder(RetryPolicy).decode)
 _read_history = msgspec.json.Decoder(tuple[PastAttempt, ...]).decode
-_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 _STATES = {state.value: state for state in JobState}
 UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, IndexError)
 """What reading a garbled text or array can raise."""
@@ -51,13 +50,6 @@ def read_state(text: str) -> JobState:
 def is_state(text: str) -> bool:
     """Whether a stored text is a state."""
     return text in _STATES
-
-
-def json_text(stored: str | None) -> str | None:
-    """A stored JSON text as it was; raises where it is none."""
-    if stored is not None:
-        _check_json(stored)
-    return got_if(stored)
 
 
 def uses(keys: Sequence[str] | None, units: Sequence[int | str] | None) -> tuple[Use, ...]:
@@ -128,19 +120,15 @@ def job(row: Sequence[Any]) -> Job:
     needs = stored.read("its limits", uses, keys, units, otherwise=())
     policy = stored.read("its retry policy", _read_retry, retry, otherwise=RetryPolicy())
     ended = stored.read("its history", history, past, otherwise=())
-    told = stored.read("its arguments", json_text, args, otherwise=None)
-    about = stored.read("its metadata", json_text, metadata, otherwise=None)
-    value = stored.read("its result", json_text, result, otherwise=None)
-    reached = stored.read("its progress", json_text, progress, otherwise=None)
     shown = stored.read("its state", JobState, stands, otherwise=JobState.FAILED)
     awaited = stored.read("the key it waits on", _read_key, waiting_on, otherwise=None)
     return Job(
-        id=got(id), task=got(task), queue=got(queue), args=told or "{}", tenant=got(tenant), priority=priority,
+        id=got(id), task=got(task), queue=got(queue), args=got(args), tenant=got(tenant), priority=priority,
         state=shown, due=due, enqueued_at=enqueued_at, uses=needs, retry=policy,
-        timeout=timeout, unique=got_if(unique), metadata=about, retention=retention,
+        timeout=timeout, unique=got_if(unique), metadata=got_if(metadata), retention=retention,
         waiting_on=awaited, attempt=attempt, tries=tries, worker=got_if(worker),
         started_at=started_at, ended_at=ended_at, cancel_requested=cancel_requested,
-        error=got_if(error) or stored.problem, result=value, progress=reached, history=ended,
+        error=got_if(error) or stored.problem, result=got_if(result), progress=got_if(progress), history=ended,
         suspicion=suspicion, lost=lost,
     )  # fmt: skip
 
@@ -153,9 +141,6 @@ def attempts(started: list[Any], now: int) -> tuple[tuple[Attempt, ...], list[Fa
     for row in started:
         stored = Readable()
         policy = stored.read("its retry policy", _read_retry, row["retry"], otherwise=RetryPolicy())
-        stored.read("its arguments", _check_json, row["args"], otherwise=None)
-        if row["metadata"] is not None:
-            stored.read("its metadata", _check_json, row["metadata"], otherwise=None)
         problem = stored.problem if row["readable"] else unreadable("its limits")
         if problem is not None:
             failed.append(Failed(got(row["id"]), row["number"], problem))

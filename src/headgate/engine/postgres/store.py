@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -79,15 +79,15 @@ class Store:
         except EngineUnavailable as error:
             log.debug("others were not called: %s", error)  # they come back from the trouble by themselves
 
-    def go_on(self, work: Coroutine[Any, Any, None]) -> None:
+    def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
         """Work that a caller need not wait for, and that sweeps do where it is cut off."""
         task = asyncio.get_running_loop().create_task(self._until_it_fails(work))
         self._going_on.add(task)
         task.add_done_callback(self._going_on.discard)
 
-    async def _until_it_fails(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _until_it_fails(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work
+            await work()
         except EngineUnavailable as error:
             log.debug("left to sweeps: %s", error)
 
