@@ -23,7 +23,7 @@ async def test_arguments_that_are_no_json_end_their_job(app: App) -> None:
     assert listed[good.id].args == {"number": 1}
     await app.run_until_idle()
     assert ran == [1]
-    bad = await app.job("bad")
+    bad = await (await app.job("bad")).info()
     assert bad.state is JobState.FAILED
     assert bad.error is not None
     await app.delete("bad")
