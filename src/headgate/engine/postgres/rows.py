@@ -20,7 +20,17 @@ from headgate.engine.contract import (
     Stopped,
     Succeeded,
 )
-from headgate.engine.postgres.wire import Numbers, got, got_if, got_key, put, put_error, put_if, put_key
+from headgate.engine.postgres.wire import (
+    Numbers,
+    Texts,
+    got,
+    got_if,
+    got_key,
+    put,
+    put_error,
+    put_if,
+    put_key,
+)
 from headgate.job import Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
@@ -139,13 +149,15 @@ def attempts(started: list[Any], now: int) -> tuple[tuple[Attempt, ...], list[Fa
     found: list[Attempt] = []
     failed: list[Failed] = []
     for row in started:
-        stored = Readable()
-        policy = stored.read("its retry policy", _read_retry, row["retry"], otherwise=RetryPolicy())
-        problem = stored.problem if row["readable"] else unreadable("its limits")
-        if problem is not None:
-            failed.append(Failed(got(row["id"]), row["number"], problem))
-        else:
+        try:
+            policy = _read_retry(row["retry"])
+        except UNREADABLE as error:
+            failed.append(Failed(got(row["id"]), row["number"], unreadable(f"its retry policy: {error}")))
+            continue
+        if row["readable"]:
             found.append(_attempt(row, policy, now))
+        else:
+            failed.append(Failed(got(row["id"]), row["number"], unreadable("its limits")))
     return tuple(found), failed
 
 
@@ -235,42 +247,51 @@ class Reports:
 
     def __init__(self, reports: Sequence[Report]) -> None:
         self.reports = reports
-        self.sent: list[Report] = []
-        self._place: list[int | None] = []
+        self.sent: Sequence[Report] = reports
+        self._place: list[int | None] | None = None  # of each report in what is sent; None: its own
+        if len({(report.job, report.attempt) for report in reports}) < len(reports):
+            self._sort()
+
+    def _sort(self) -> None:
+        """Some attempts have several reports: progress and an outcome, or two of a kind."""
+        self.sent = sent = list[Report]()
+        self._place = place = list[int | None]()
         outcomes: set[tuple[str, int]] = set()
         progress: dict[tuple[str, int], int] = {}
-        for report in reports:
+        for report in self.reports:
             attempt = (report.job, report.attempt)
             if attempt in outcomes:
-                self._place.append(None)
+                place.append(None)
             elif isinstance(report, Progress) and attempt in progress:
-                self.sent[progress[attempt]] = report
-                self._place.append(progress[attempt])
+                sent[progress[attempt]] = report
+                place.append(progress[attempt])
             else:
-                self._place.append(len(self.sent))
+                place.append(len(sent))
                 if isinstance(report, Progress):
-                    progress[attempt] = len(self.sent)
+                    progress[attempt] = len(sent)
                 else:
                     outcomes.add(attempt)
-                self.sent.append(report)
+                sent.append(report)
 
-    def arrays(self) -> tuple[list[Any] | Numbers, ...]:
+    def arrays(self) -> tuple[Texts | Numbers, ...]:
         """Ids, attempts, kinds, texts, times."""
         said = [_said(report) for report in self.sent]
         return (
-            [put(report.job) for report in self.sent],
-            Numbers.of(report.attempt for report in self.sent),
-            [kind for kind, _, _ in said],
-            [text for _, text, _ in said],
-            Numbers.of(time for _, _, time in said),
+            Texts.of([put(report.job) for report in self.sent]),
+            Numbers.of([report.attempt for report in self.sent]),
+            Texts("{" + ",".join([kind for kind, _, _ in said]) + "}"),
+            Texts.of([text for _, text, _ in said]),
+            Numbers.of([time for _, _, time in said]),
         )
 
     def refused(self, places: Sequence[str] | None) -> tuple[tuple[str, int], ...]:
         """The reports that the fence refused, in their order."""
         wrong = {int(place) - 1 for place in places or ()}
+        if not wrong and self._place is None:
+            return ()
         return tuple(
             (report.job, report.attempt)
-            for report, place in zip(self.reports, self._place, strict=True)
+            for report, place in zip(self.reports, self._place or range(len(self.reports)), strict=True)
             if place is None or place in wrong
         )
 
