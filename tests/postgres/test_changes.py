@@ -75,6 +75,7 @@ async def test_rates_and_what_was_computed_are_followed_also_downwards(noted: No
     await noted.declare(10, "R", "rate", 60 * SECOND)
     assert await noted.declare(5, "R", "rate", 60 * SECOND) == {"R"}
     assert await noted.override(3, name="R") == {"R"}
+    assert await noted.override(2, name="R") == {"R"}
     await noted.declare(10, "F", "floating")
     assert await noted.override(5, name="F") == {"F"}
     assert await noted.override(4, name="F") == set()

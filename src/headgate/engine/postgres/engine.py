@@ -108,7 +108,7 @@ class PostgresEngine(Engine):
 
     @property
     def _me(self) -> str:
-        """Who need not be told what this process does: its own listener."""
+        """The listener of this process: it need not be notified of what the process does itself."""
         return self._store.watchers.id
 
     def _now(self, now: int | None) -> int | None:
@@ -202,7 +202,7 @@ class PostgresEngine(Engine):
                 there = dict(zip(ids, await Reader(connection, self.schema).states(ids), strict=True))
                 new = [job for job in jobs if there[job.id] is None]
                 _, ended, again = await self._enqueue(connection, new, (), now)
-        # Not before the commit: whoever looked at the call would find nothing, and sleep on.
+        # Not before the commit: a worker that looked at the call would find nothing, and sleep on.
         if moved:
             self._store.signal(work=True, ended=ended, again=again)
         return moved
@@ -344,12 +344,12 @@ class PostgresEngine(Engine):
         )
 
     async def _look(self, now: int | None) -> tuple[int, bool]:
-        """Offer the room of keys that nobody has looked at since somebody came there."""
+        """Offer the room of keys that no step has looked at since a newcomer came there."""
         row = await self._store.call("look", self._now(now), self.settings.reservation_ttl, self._me)
         self._store.signal(work=row["offered"] > 0, again=row["again"])
         return row["offered"], row["more"]
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._steer("cancel", ids, now)

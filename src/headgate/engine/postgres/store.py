@@ -1,4 +1,4 @@
-"""A schema of a database, as one process uses it: its connections, who sleeps here, and what looks after both."""
+"""A schema of a database, as one process uses it: its connections, its sleepers, and what looks after both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("headgate.postgres")
 
 
 class Store:
-    """Connections and threads do not survive a fork: a child makes its own, as does whoever opens a closed store."""
+    """Connections and threads do not survive a fork: a child makes its own, and so does opening a closed store."""
 
     def __init__(
         self, dsn: str, where: str, schema: str, options: dict[str, Any], settings: Settings
@@ -92,7 +92,7 @@ class Store:
             log.debug("left to sweeps: %s", error)
 
     async def close(self) -> None:
-        """Nobody is woken here any more, and no connection stays."""
+        """No sleeper is woken here any more, and no connection stays."""
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
         for task in self._going_on:

@@ -59,8 +59,8 @@ BEGIN
             SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
             FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
     END IF;
-    -- Whoever holds a job's row in `jobs` decides about its row in `ended`, which must not be locked before: it would
-    -- stay so where the other one is passed over. Who came back to life until we had them is old no more.
+    -- The step that holds a job's row in `jobs` decides about its row in `ended`, which must not be locked before: it
+    -- would stay so where the other one is passed over. Looked at again after locking: a job may have been restarted.
     v_old := ARRAY(SELECT e.seq FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq WHERE e.expires_at <= at
         ORDER BY e.expires_at LIMIT p_most FOR UPDATE OF j SKIP LOCKED);
     IF cardinality(v_old) > 0 THEN
@@ -118,7 +118,7 @@ BEGIN
     again := NOT headgate.wake(wake, lost > 0, p_by);
 END $$;
 
--- Keys that somebody has to look at and no claim has looked at yet: their waiters are offered what there is room for.
+-- Keys that are to be looked at and that no claim has looked at yet: their waiters are offered what there is room for.
 -- Locks: rules (1), keys (4), waiters (5).
 CREATE OR REPLACE FUNCTION headgate.look(p_now bigint, p_ttl bigint, p_by text,
                                          OUT offered integer, OUT more boolean, OUT again boolean)
@@ -136,7 +136,7 @@ BEGIN
 END $$;
 
 -- Newcomers that no claim has met yet arrive now. Part of every sweep; by itself for the comparison of engines.
--- Returns them with the state that each got, before anybody is offered anything.
+-- Returns them with the state that each got, before any of them is offered anything.
 CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint, OUT ids text[], OUT states text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -147,7 +147,7 @@ DECLARE
     v_touched text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    -- Those in line step back, to arrive in the order in which they came. Whom somebody holds stays where he is, and is
+    -- Those in line step back, to arrive in the order in which they came. One that another step holds stays there, and is
     -- offered what there is.
     v_checks := headgate._checks(100000, NULL);
     UPDATE headgate.live j
