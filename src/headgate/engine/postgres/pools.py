@@ -27,7 +27,7 @@ MOST = 8
 """Verbs at a time per event loop and process. A worker uses two connections or three: exchange, heartbeat, sweep."""
 CONNECT_TIMEOUT = 10
 IDLE = 60.0
-"""Seconds after which a connection that no verb has needed is hung up: a server has a hundred for all of its clients."""
+"""Seconds after which a connection that no verb has needed is hung up: a server has a hundred for all its clients."""
 
 CLOSE_TIMEOUT = 2.0
 """Seconds that a farewell may take."""

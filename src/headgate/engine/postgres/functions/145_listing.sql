@@ -64,7 +64,7 @@ DECLARE
     v_keys  bigint;            -- how many are asked: idle keys have rows, too, for a while
 BEGIN
     SELECT count(*) INTO waiting FROM (
-        SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND headgate._name(j.waiting_on) = p_name
+        SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND headgate._name(j.waiting_on) = p_name AND octet_length(j.waiting_on) > 0
         LIMIT p_most) AS w;
     exact := coalesce(waiting < p_most, true);
     v_keys := CASE WHEN exact THEN 4 * p_most ELSE c_first END;
@@ -93,7 +93,8 @@ BEGIN
     IF strpos(p_text, '=') = 0 THEN
         RETURN QUERY
         SELECT j.seq FROM headgate.live j
-        WHERE j.state = 'waiting' AND headgate._name(j.waiting_on) = p_text AND j.seq < p_before
+        WHERE j.state = 'waiting' AND headgate._name(j.waiting_on) = p_text AND octet_length(j.waiting_on) > 0
+          AND j.seq < p_before
           AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
           AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (v_seqs IS NULL OR j.seq = ANY (v_seqs))
           AND (p_unique IS NULL OR j.unique_key = p_unique)
