@@ -139,6 +139,10 @@ async def test_a_change_goes_on_behind_the_callers_back(parked: PostgresEngine) 
     await parked.override(Override("A", 1))
     assert 0 < await ready(parked) < KEYS
     assert audit(await parked.snapshot()) == [], "what is yet to be looked at is no defect"
+    after = None
+    while (slice := await parked.recheck(after)).after is not None:
+        assert slice.healed == (), "nor is it one for a recheck"
+        after = slice.after
     async with asyncio.timeout(10):
         while parked._store._going_on:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

@@ -172,6 +172,52 @@ async def test_a_recheck_mends_what_no_step_would_look_at(
     assert audit(await engine.snapshot()) == []
 
 
+async def test_a_slot_whose_job_only_waits_is_given_back(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 0)])
+    await engine.enqueue([NewJob("j", "t", uses=(Use("c0:B"),)), NewJob("k", "t", uses=A)])
+    await engine.sweep()
+    name = quoted(schema)
+    process.execute(
+        f"INSERT INTO {name}.holders SELECT 'c0:A', seq, 1, false FROM {name}.jobs WHERE id = 'j'"
+    )
+    (healed,) = (await engine.recheck()).healed
+    assert healed.startswith("'A' was held by job 'j', which is waiting")
+    assert audit(await engine.snapshot()) == []
+
+
+async def test_a_recheck_goes_on_where_its_last_slice_ended(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 0)])
+    await engine.enqueue([NewJob(f"j{n}", "t", uses=(Use(f"c0:A={n}"),)) for n in range(3)])
+    await engine.sweep()
+    afters = [(await engine.recheck(most=1)).after]
+    while afters[-1] is not None:
+        afters.append((await engine.recheck(afters[-1], most=1)).after)
+    assert afters == ["c0:A=0", "c0:A=1", None]
+
+
+async def test_a_worker_that_registers_while_a_recheck_waits_is_not_lost(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    name = quoted(schema)
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("j", "t")])
+    await engine.exchange("w", [], 1)
+    process.execute(f"UPDATE {name}.workers SET id = 'away'")
+    connection = await asyncpg.connect(process.dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    async with connection.transaction():
+        await connection.execute(f"SELECT 1 FROM {name}.live FOR UPDATE")
+        rechecking = asyncio.create_task(engine.recheck())
+        await waits(process)
+        await connection.execute(f"UPDATE {name}.workers SET id = 'w'")
+    await connection.close()
+    assert (await rechecking).healed == ()
+    assert await engine.states(["j"]) == [JobState.RUNNING]
+
+
 # ── processes of the release before ──────────────────────────────────────────────────────────────────────────────────
 
 
