@@ -10,3 +10,6 @@ CREATE INDEX live_garbled ON headgate.live (seq)
     WHERE state <> 'scheduled' AND state <> 'ready' AND state <> 'waiting' AND state <> 'running';
 
 DELETE FROM headgate.meta WHERE name = 'idle keys';
+
+-- Made anew with other parameters; nothing but other functions calls it.
+DROP FUNCTION IF EXISTS headgate._changed(text[], bigint);
