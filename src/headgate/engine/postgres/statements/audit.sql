@@ -1,3 +1,6 @@
+-- What the audit judges.
+
+-- name: snapshot
 -- Everything that admission depends on, at one instant.
 SELECT (SELECT coalesce(json_agg(json_build_array(id, state, queue, task, priority, seq, due, use_keys, use_units,
                                                   waiting_on, offered_by, refusals, worker, attempt, tries,
@@ -12,4 +15,4 @@ SELECT (SELECT coalesce(json_agg(json_build_array(id, state, queue, task, priori
        (SELECT coalesce(json_agg(DISTINCT u.key), '[]') FROM (
             SELECT r.key FROM headgate.rechecks r
             UNION ALL SELECT w.waiting_on FROM headgate.live w JOIN headgate.changes c
-                ON c.name = headgate._name(w.waiting_on) AND w.waiting_on > c.after WHERE w.state = 'waiting') AS u);
+                ON c.name IN (headgate._name(w.waiting_on), headgate._text(w.waiting_on)) AND w.waiting_on > c.after WHERE w.state = 'waiting') AS u);

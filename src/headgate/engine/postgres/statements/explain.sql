@@ -1,3 +1,6 @@
+-- Why a job is where it is.
+
+-- name: facts
 -- What explains a waiting job.   $1 key  $2 queue  $3 priority  $4 due  $5 seq
 -- Up to ten holders, how many of its queue stand before it, what was spent of its rate, whether its queue is paused.
 SELECT (SELECT coalesce(json_agg(json_build_array(h.id, h.task, h.worker, h.since, h.reserved)), '[]') FROM (
@@ -11,3 +14,8 @@ SELECT (SELECT coalesce(json_agg(json_build_array(h.id, h.task, h.worker, h.sinc
            WHERE s.key = $1),
        EXISTS (SELECT 1 FROM headgate.paused WHERE queue = $2),
        (SELECT coalesce(sum(units), 0)::bigint FROM headgate.live WHERE offered_by = $1 AND queue = $2);
+
+-- name: key_counts
+-- Holders and waiters of a key, for people.   $1 key
+SELECT (SELECT count(*) FROM headgate.holders WHERE key = $1),
+       (SELECT count(*) FROM headgate.live WHERE state = 'waiting' AND waiting_on = $1);
