@@ -13,7 +13,7 @@ async def test_arguments_that_are_no_json_end_their_job(app: App) -> None:
     async def work(number: int) -> None:
         ran.append(number)
 
-    engine = await app._hub.engine()  # pyright: ignore[reportPrivateUsage]
+    engine = await app._client.engine()  # pyright: ignore[reportPrivateUsage]
     await engine.enqueue([NewJob("bad", work.name, args='{"number', metadata="nonsense")])
     good = await work.enqueue(1)
     listed = {job.id: job for job in await app.jobs()}

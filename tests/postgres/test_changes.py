@@ -16,7 +16,7 @@ from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.postgres.conftest import OpenEngine
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 KEYS = 450
 """Keys of one limit: three slices."""

@@ -11,7 +11,7 @@ from headgate.engine.postgres.scripts import quoted
 from headgate.job import NewJob
 from headgate.keys import Key, Use
 from tests.postgres.statistics import flush
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 NOW = 1_700_000_000 * SECOND
 

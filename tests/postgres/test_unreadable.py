@@ -14,7 +14,7 @@ from headgate.engine.rules.audit import audit
 from headgate.errors import JobExists
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 A = (Use(Key("A").ident),)
 NOW = 1_000 * SECOND
