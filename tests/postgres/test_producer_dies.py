@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from headgate import App, ConcurrencyLimit
+from headgate import App, ConcurrencyLimit, JobState
 from tests.support.child import Child
 from tests.support.postgres_server import PostgresProcess
 from tests.support.waiting import until
@@ -75,7 +75,7 @@ class Shop:
 
     async def last(self, state: str) -> list[str]:
         """The jobs of the unique name that are in this state."""
-        return [job.id for job in await self.app.jobs(state=state) if job.id.startswith("last-")]
+        return [job.id for job in await self.app.jobs(state=JobState(state)) if job.id.startswith("last-")]
 
 
 async def test_a_producer_that_dies_in_its_transaction_leaves_nothing(url: str, process: PostgresProcess):

@@ -37,7 +37,7 @@ def pyright(file: Path) -> list[str]:
     return [line for line in done.stdout.splitlines() if " error:" in line]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 @pytest.mark.timeout(300)
 def test_type_checkers_find_the_mistakes_that_are_marked_and_no_other(tmp_path: Path):
     assert mypy(CODE, tmp_path / "cache") == []

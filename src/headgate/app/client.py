@@ -109,6 +109,8 @@ class Client:
         engine = (await self.opened()).engine
         if connection is not None:
             return await self._enqueue_within(engine, jobs, connection)
+        if not self.limits.unsent():
+            return await engine.enqueue(jobs)
         with self.limits.carried() as limits:
             return await engine.enqueue(jobs, limits=limits)
 
