@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Filter, Limit, Override, Worker
-from headgate.engine.redis import RedisEngine
-from headgate.engine.redis.records import packed_override
+from headgate.engine.redis import RedisEngine, store
+from headgate.engine.redis.records import packed_limit, packed_override
 from headgate.engine.rules.audit import audit
+from headgate.engine.rules.status import COUNTED_MOST
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
@@ -26,13 +29,96 @@ async def waiting(start_server: StartServer, open_engine: OpenEngine) -> RedisEn
     return engine
 
 
-async def test_an_override_reaches_every_key_before_it_returns(
+async def test_an_override_reaches_so_many_keys_before_it_returns_and_a_sweep_the_others(
+    start_server: StartServer, open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await waiting(start_server, open_engine)
+    monkeypatch.setattr(store, "SLICES_AT_ONCE", 3)
+    await engine.register(Worker("w", frozenset({"t"}), concurrency=KEYS))
+    await engine.override(Override("A", 1))
+    assert await engine.count(READY) == 200
+    told = await engine.exchange("w", [], 0)
+    assert told.next_due == told.now, "a worker that asks sweeps at once"
+    while (await engine.sweep()).more:
+        pass
+    assert await engine.count(READY) == KEYS
+    assert not (await engine.snapshot()).unsettled
+    assert (await engine.exchange("w", [], 0)).next_due != told.now
+
+
+async def test_an_override_reaches_a_few_hundred_keys_before_it_returns(
     start_server: StartServer, open_engine: OpenEngine
 ) -> None:
     engine = await waiting(start_server, open_engine)
     await engine.override(Override("A", 1))
     assert await engine.count(READY) == KEYS
     assert not (await engine.snapshot()).unsettled
+
+
+async def test_an_override_of_one_key_looks_at_that_key_alone(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await waiting(start_server, open_engine)
+    assert await engine.store.answers("override", packed_override(Override("A", 1, value="7"))) == [False]
+    assert await engine.states(["j7", "j8"]) == [JobState.READY, JobState.WAITING]
+    for tenant in ("acme", "žluť"):
+        await engine.enqueue([NewJob(tenant, "t", tenant=tenant, uses=(Use(Key("A", "7", tenant).ident),))])
+    await engine.override(Override("A", 1, value="7", tenant="žluť"))
+    assert await engine.states(["acme", "žluť"]) == [JobState.READY, JobState.READY]
+
+
+async def test_an_override_of_one_value_reaches_the_key_of_every_tenant(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await waiting(start_server, open_engine)
+    for tenant in ("acme", "žluť"):
+        await engine.enqueue([NewJob(tenant, "t", tenant=tenant, uses=(Use(Key("A", "8", tenant).ident),))])
+    await engine.override(Override("A", 1, value="7", tenant="acme"))
+    await engine.override(Override("A", 1, value="8"))
+    assert await engine.states(["j7", "j8", "acme", "žluť"]) == [JobState.WAITING, *[JobState.READY] * 3]
+
+
+async def test_a_limit_that_is_not_raised_looks_at_no_key(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await waiting(start_server, open_engine)
+
+    async def is_left(verb: str, given: Any) -> bool:
+        """Whether it leaves keys to sweeps."""
+        (answer,) = await engine.store.answers(verb, given)
+        while (await engine.sweep()).more:
+            pass
+        return answer if isinstance(answer, bool) else answer[-1]
+
+    assert not await is_left("override", packed_override(Override("A", 0))), "the declared number is the same"
+    assert await is_left("override", packed_override(Override("A", None)))
+    assert not await is_left("override", packed_override(Override("A", 3))), "nobody waits any more"
+    assert await engine.count(READY) == KEYS
+    await engine.cancel([f"j{n}" for n in range(KEYS)])
+    await engine.override(Override("A", 0))
+    await engine.enqueue([NewJob(f"k{n}", "t", uses=(Use(Key("A", str(n)).ident),)) for n in range(KEYS)])
+    await engine.declare([Limit("A", "concurrency", 2)])
+    assert await is_left("clear_override", ["A", False, False])
+    assert not await is_left("declare", [packed_limit(Limit("A", "concurrency", 1))])
+    assert await engine.count(READY) == KEYS
+
+
+async def test_a_page_of_limits_stops_counting_where_very_many_keys_are_waited_for(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await waiting(start_server, open_engine)
+    whole, first = (await engine.limits("A", limit=2))[:2]
+    assert (whole.key, whole.waiting, whole.exact, first.key) == ("A", KEYS, True, "A=0")
+    more = [NewJob(f"m{n}", "t", uses=(Use(Key("A", f"m{n}").ident),)) for n in range(COUNTED_MOST)]
+    await engine.enqueue([*more, NewJob("twice", "t", uses=(Use(Key("A", "m0").ident),))])
+    whole, first = await engine.limits("A", limit=2)
+    assert (whole.waiting, whole.held, whole.exact) == (KEYS + COUNTED_MOST, 0, False), "each key counts once"
+    assert (first.key, first.waiting, first.exact) == ("A=0", 1, True)
+    assert (await engine.limits("A"))[0].waiting == KEYS + COUNTED_MOST + 1
+    assert [row.key for row in await engine.limits("A", after=("A", "A", ""), limit=2)] == ["A=0", "A=1"]
+    await engine.enqueue([NewJob("other", "t", tenant="acme", uses=(Use(Key("A", "0", "acme").ident),))])
+    tenants = await engine.limits("A", limit=3)
+    assert [(row.key, row.tenant) for row in tenants] == [("A", ""), ("A=0", ""), ("A=0", "acme")]
 
 
 async def test_a_sweep_goes_on_where_the_caller_died_and_nothing_is_overtaken_meanwhile(

@@ -30,6 +30,8 @@ Answer = tuple[Any, list[Any]]
 
 READ_AT_ONCE, CHANGED_AT_ONCE = 500, 100
 """Jobs per script call: it takes a few milliseconds."""
+SLICES_AT_ONCE = 10
+"""Slices of a change of limits, each a script call of a few milliseconds, that its caller waits for."""
 MOST_HOMES = 10_000
 """Of how many jobs this process remembers the partition; those put in first are forgotten first."""
 
@@ -174,12 +176,14 @@ class Store:
         return [partition for partition in self.partitions if partition.number in homes]
 
     async def change(self, verb: str, given: Any, now: int | None) -> list[Any]:
-        """Change limits in every partition, slice by slice: the verb's answer, or its last part, says whether there is
-        more to act on."""
+        """Change limits in every partition: the verb's answer, or its last part, says whether keys are left to act on.
+        So many slices of them are acted on before this returns; the others by the sweeps that follow."""
         answers = await self.answers(verb, given, now)
         for partition, answer in zip(self.partitions, answers, strict=True):
             more: Any = answer if isinstance(answer, bool) else answer[-1]
-            while more:
+            for _ in range(SLICES_AT_ONCE):
+                if not more:
+                    break
                 more, _ = await self.one(partition, "go_on", [], now=now)
         return answers
 

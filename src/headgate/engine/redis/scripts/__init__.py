@@ -18,7 +18,7 @@ PARTS = (
 LONE = ("open",)
 READING = (
     "book", "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "orphans", "snapshot",
-    "snapshot_keys", "snapshot_rest", "states", "ticks", "workers",
+    "snapshot_keys", "snapshot_rest", "states", "ticks", "totals", "workers",
 )  # fmt: skip
 """Verbs that write nothing: a server without memory still answers them."""
 FREEING = ("cancel", "delete", "heartbeat", "report_lost", "resume_worker", "retire", "sweep")

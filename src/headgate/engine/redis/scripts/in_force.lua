@@ -80,17 +80,17 @@ function Book.key(ident)
   return key
 end
 
+-- The ident of a key of a declared limit, or of a cap. The length of the tenant counts characters, not bytes.
+function Book.ident(name, value, tenant)
+  local limit = Book.limit(name)
+  local _, characters = string.gsub(tenant or '', '[^\128-\191]', '')
+  return (limit and limit.kind == 'rate' and 'r' or 'c') .. characters .. ':' .. (tenant or '') .. name
+    .. (value and '=' .. value or '')
+end
+
 -- A member that sorts the keys of one name together: names hold no `=`.
 function Book.by_name(ident)
   return Book.key(ident).name .. '=' .. ident
-end
-
-function Book.of_name(index, name)
-  local found = {}
-  for _, member in ipairs(call('ZRANGEBYLEX', base .. index, '[' .. name .. '=', '(' .. name .. '>')) do
-    found[#found + 1] = sub(member, #name + 2)
-  end
-  return found
 end
 
 function Book.limit(name)

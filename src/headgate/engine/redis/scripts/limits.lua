@@ -5,19 +5,6 @@
 local LOOKS = 100
 local INDEXES = {'helds', 'waited', 'computes'}
 
--- Idents begin with the kind of the key and its tenant.
-local function are_alike(name)
-  for _, start in ipairs({name .. '=c0:', name .. '=r0:'}) do
-    local same = true
-    for _, index in ipairs(INDEXES) do
-      local all = call('ZLEXCOUNT', base .. index, '[' .. name .. '=', '(' .. name .. '>')
-      same = same and all == call('ZLEXCOUNT', base .. index, '[' .. start, '(' .. sub(start, 1, -2) .. ';')
-    end
-    if same then return true end
-  end
-  return false
-end
-
 local function verb(given)
   local name, after, found = given[1], given[2], {}
   local most = math.min(given[3], LOOKS)
@@ -27,5 +14,5 @@ local function verb(given)
     local computed = call('HGET', base .. 'computed', ident)
     found[i] = {ident, Ledger.held(ident), Looking.waiting(ident), computed and parse(computed) or false}
   end
-  return {found, beyond and Looking.ident(members[#members]), are_alike(name)}
+  return {found, beyond and Looking.ident(members[#members]), Looking.are_alike(INDEXES, name)}
 end

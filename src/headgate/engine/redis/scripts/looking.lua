@@ -42,6 +42,20 @@ function Looking.slice(indexes, name, after, most)
   return members, beyond
 end
 
+-- Whether all keys of a name belong to the same tenant and are of one kind, so that their idents stand in the order of
+-- their texts: idents begin with the kind of the key and its tenant. Answers this of keys without a tenant.
+function Looking.are_alike(indexes, name)
+  for _, start in ipairs({name .. '=c0:', name .. '=r0:'}) do
+    local same = true
+    for _, index in ipairs(indexes) do
+      local all = call('ZLEXCOUNT', base .. index, '[' .. name .. '=', '(' .. name .. '>')
+      same = same and all == call('ZLEXCOUNT', base .. index, '[' .. start, '(' .. sub(start, 1, -2) .. ';')
+    end
+    if same then return true end
+  end
+  return false
+end
+
 -- A key as snapshots show it: {ident, holders, what it has left (false: no limit), the most tokens it can ever have}.
 function Looking.key(ident)
   local all, who, rule = call('HGETALL', base .. 'held:' .. ident), {}, Book.rule(ident)

@@ -4,6 +4,6 @@ local function verb(given)
   local name = given[1]
   local is_cap = string.sub(name, 1, 5) == 'task:' or string.sub(name, 1, 6) == 'queue:'
   if not is_cap and not Book.limit(name) then Store.refuse('unknown', name) end
-  Transitions.set_override(name, Book.scope(name, given[3] or nil, given[4] or nil), given)
-  return next(Book.changing) ~= nil
+  Transitions.set_override(name, given[3] or nil, given[4] or nil, given)
+  return Book.changing[name] ~= nil
 end

@@ -139,6 +139,7 @@ function Step.next_due(other)
       if at and (not due or at < due) then due = at end
     end
   end
+  if next(Book.changing) ~= nil then due = now end
   return due, any
 end
 

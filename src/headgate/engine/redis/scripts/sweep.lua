@@ -58,7 +58,8 @@ end
 local function overrides()
   for _, scope in ipairs(until_now('untils')) do
     if next(Book.changing) ~= nil then return end -- the others run out when this has been acted on
-    Transitions.set_override(parse(call('HGET', base .. 'overrides', scope))[1], scope, false)
+    local of = parse(call('HGET', base .. 'overrides', scope))
+    Transitions.set_override(of[1], of[3] or nil, of[4] or nil, false)
   end
 end
 

@@ -173,14 +173,25 @@ function Transitions.adopt(name)
   end
 end
 
--- A limit's numbers changed: look at all keys of it that are waited for, also since this step only.
-function Transitions.rules_changed(name)
+-- A limit's numbers changed, those of one key where `value` names it: look at the keys that are waited for, also since
+-- this step only.
+function Transitions.rules_changed(name, value, tenant)
   Book.changed()
   Transitions.adopt(name)
-  Transitions.touch_waited(name, false)
+  if value and (tenant or Looking.are_alike({'waited'}, name)) then
+    Admission.touch(Book.ident(name, value, tenant))
+  else
+    Transitions.touch_waited(name, false)
+    Store.call_workers = Store.call_workers or Book.changing[name] ~= nil -- their sweeps go on with it
+  end
   for _, key in ipairs(Ledger.keys) do
     if Ledger.has_moved(key) and Book.key(key.ident).name == name then Admission.touch(key.ident) end
   end
+end
+
+-- A concurrency limit that is not raised gives no key room: nothing has to be looked at, however many keys there are.
+function Transitions.may_give_room(limit, before, after)
+  return (limit and limit.kind == 'rate') or not before or not after or after > before
 end
 
 Transitions.SLICE, Transitions.OFFERS = 50, 50
@@ -212,30 +223,48 @@ function Transitions.go_on()
   return next(Book.changing) ~= nil
 end
 
--- Write what differs; a limit is {name, kind, max, period, burst, algorithm}. A name does not change its kind: jobs that
--- use the old one would no longer be limited.
+-- Write what differs, and answer whether go_on has something to do for it; a limit is {name, kind, max, period, burst,
+-- algorithm}. A name does not change its kind: jobs that use the old one would no longer be limited.
 function Transitions.declare(limits)
+  local left = false
   for _, l in ipairs(limits) do
     local value, known = pack(l), Book.limit(l[1])
     if known and known.kind ~= l[2] then Store.refuse('kind', l[1], known.kind, l[2]) end
     if call('HGET', base .. 'limits', l[1]) ~= value then
       Book.change('limit', value)
       Write.field('limits', l[1], value)
-      Book.limits[l[1]] = {
-        name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6],
-      }
-      Transitions.rules_changed(l[1])
+      local limit = {name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6]}
+      Book.limits[l[1]] = limit
+      if known and not Transitions.may_give_room(limit, known.max, limit.max) then
+        Book.changed()
+      else
+        Transitions.rules_changed(l[1])
+        left = left or Book.changing[l[1]] ~= nil
+      end
     end
   end
+  return left
+end
+
+-- The number that an override of this scope would replace, where that is one for all keys of the scope; else nil.
+function Transitions.replaced(name, value, tenant)
+  local stored, limit = call('HGET', base .. 'overrides', Book.scope(name, value, tenant)), Book.limit(name)
+  if stored then return parse(stored)[2] or nil end
+  return not value and not tenant and limit and limit.kind == 'concurrency' and limit.max or nil
 end
 
 -- An operator's word comes into force ({name, max, value, tenant, by, at, why, until}), or is taken back (false).
-function Transitions.set_override(name, scope, override)
+function Transitions.set_override(name, value, tenant, override)
+  local scope, before = Book.scope(name, value, tenant), override and Transitions.replaced(name, value, tenant)
   Book.change('override', scope, override)
   Write.field('overrides', scope, override and pack(override))
   Write.score('untils', scope, override and override[8])
   Book.staged[scope] = override
-  Transitions.rules_changed(name)
+  if override and not Transitions.may_give_room(Book.limit(name), before, override[2]) then
+    Book.changed()
+  else
+    Transitions.rules_changed(name, value, tenant)
+  end
 end
 
 function Transitions.compute(ident, number)
