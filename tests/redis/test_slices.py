@@ -12,6 +12,7 @@ from headgate.engine.redis import RedisEngine, store
 from headgate.engine.redis.records import packed_limit, packed_override
 from headgate.engine.rules.audit import audit
 from headgate.engine.rules.status import COUNTED_MOST
+from headgate.errors import LeaseLost
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
@@ -165,6 +166,89 @@ async def test_a_sweep_does_a_little_of_everything_and_says_that_there_is_more(
     while sweeps[-1].more:
         sweeps.append(await engine.sweep(now=later))
     assert sum(each.due for each in sweeps) == 250
+
+
+async def running(start_server: StartServer, open_engine: OpenEngine, number: int) -> RedisEngine:
+    """An engine with a worker that runs so many jobs, one each of a key."""
+    engine = await open_engine(start_server().url)
+    await engine.declare([Limit("A", "concurrency", 1)])
+    jobs = [NewJob(f"j{n:03}", "t", uses=(Use(Key("A", str(n)).ident),)) for n in range(number)]
+    await engine.enqueue(jobs, now=START)
+    await engine.register(Worker("w", frozenset({"t"}), lease=SECOND, concurrency=number), now=START)
+    assert len((await engine.exchange("w", [], number, now=START)).attempts) == number
+    return engine
+
+
+async def test_a_lost_worker_with_very_many_jobs_is_lost_in_slices_that_blame_as_one(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await running(start_server, open_engine, 250)
+    later = START + 2 * SECOND
+    first = await engine.sweep(now=later)
+    assert (first.lost, first.more) == (99, True)
+    assert audit(await engine.snapshot(now=later)) == []
+    assert await engine.count(READY) == 99
+    with pytest.raises(LeaseLost):
+        await engine.heartbeat("w", now=later)
+    await engine.cancel(["j249"], now=later)
+    second = await engine.sweep(now=later + SECOND)
+    assert (second.lost, second.more) == (99, True)
+    third = await engine.sweep(now=later + SECOND)
+    assert (third.lost, third.more) == (52, False)
+    assert await engine.workers(now=later) == []
+    assert await engine.states(["j249"]) == [JobState.CANCELLED]
+    snapshot = await engine.snapshot(now=later + SECOND)
+    assert audit(snapshot) == []
+    assert {(job.suspicion, job.lost) for job in snapshot.jobs} == {(1, 1)}
+
+
+async def test_a_suspect_is_judged_by_all_that_its_worker_ran_in_whatever_slice_it_is(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await running(start_server, open_engine, 250)
+    at = START
+    for _ in range(2):
+        at += 2 * SECOND
+        while (await engine.sweep(now=at)).more:
+            pass
+        await engine.register(Worker("w", frozenset({"t"}), lease=SECOND, concurrency=2500), now=at)
+        while (await engine.exchange("w", [], 250, now=at)).attempts:
+            pass
+    ran = [job for job in (await engine.snapshot(now=at)).jobs if job.state is JobState.RUNNING]
+    assert len(ran) > 100, "more suspects than a slice takes"
+    assert (await engine.report_lost(["w"], now=at)).attempts == len(ran)
+    after = {job.id: job for job in (await engine.snapshot(now=at)).jobs}
+    assert {after[job.id].suspicion for job in ran} == {3}, "none was the only suspect"
+    assert audit(await engine.snapshot(now=at)) == []
+
+
+async def test_the_word_that_a_worker_with_very_many_jobs_is_gone_is_acted_on_in_slices(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await running(start_server, open_engine, 250)
+    assert (await engine.store.answers("report_lost", ["w"], START))[0][::2] == [100, True]
+    with pytest.raises(LeaseLost):
+        await engine.exchange("w", [], 1, now=START)
+    assert audit(await engine.snapshot(now=START)) == []
+    assert (await engine.sweep(now=START)).lost == 99, "where the caller died, a sweep goes on"
+    lost = await engine.report_lost(["w", "other"], now=START)
+    assert lost.attempts == 51
+    assert await engine.workers(now=START) == []
+    assert await engine.count(READY) == 250
+
+
+async def test_a_worker_with_very_many_jobs_retires_in_slices(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await running(start_server, open_engine, 250)
+    assert await engine.store.answers("retire", ["w"], START) == [True]
+    assert await engine.count(READY) == 100
+    assert audit(await engine.snapshot(now=START)) == []
+    await engine.retire("w", now=START)
+    assert await engine.count(READY) == 250
+    assert await engine.workers(now=START) == []
+    order = [job.id for job in (await engine.find(READY, limit=250))]
+    assert sorted(order) == [f"j{n:03}" for n in range(250)]
 
 
 async def test_more_jobs_than_a_script_takes_are_changed_in_slices(

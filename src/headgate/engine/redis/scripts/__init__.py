@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 PARTS = (
     "store", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding", "admission",
-    "lifecycle", "blame", "newcomers", "transitions", "looking", "step",
+    "lifecycle", "blame", "newcomers", "transitions", "losing", "looking", "step",
 )  # fmt: skip
 LONE = ("open",)
 READING = (

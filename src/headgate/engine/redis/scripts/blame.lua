@@ -9,17 +9,22 @@ function Blame.level(job, at)
   return at - job.started_at > cleared_after and 0 or job.suspicion
 end
 
--- Judge all jobs that a lost worker ran, together; it died between `seen` and `died`. Writes what is new of each; answers
--- a set of those that fail by it.
-function Blame.judge(jobs, seen, died)
-  local company, fails, suspects = 0, {}, {}
+-- How many of the jobs that a worker ran were suspects when it died at the latest.
+function Blame.company(jobs, died)
+  local company = 0
   for _, job in ipairs(jobs) do
-    suspects[job] = Blame.level(job, died) > 0 and 1 or 0
-    company = company + suspects[job]
+    if Blame.level(job, died) > 0 then company = company + 1 end
   end
+  return company
+end
+
+-- Judge jobs that a lost worker ran; it died between `seen` and `died`, in the company of so many suspects. Writes what
+-- is new of each; answers a set of those that fail by it.
+function Blame.judge(jobs, seen, died, company)
+  local fails = {}
   for _, job in ipairs(jobs) do
     local before, most = Blame.level(job, seen), Lifecycle.losses(job)
-    local alone = before > 0 and company == suspects[job]
+    local alone = before > 0 and company == (Blame.level(job, died) > 0 and 1 or 0)
     job.suspicion = (before < Blame.GRAVE or alone) and before + 1 or Blame.GRAVE
     job.lost = before > 0 and job.lost + 1 or 1
     job.lost_after = math.max(before > 0 and job.lost_after or 0, died - (job.started_at or died))

@@ -10,6 +10,6 @@ local function verb(given)
       jobs[#jobs + 1], lost[#lost + 1] = job, {id, job.worker}
     end
   end
-  for _, jobs in pairs(by_worker) do Transitions.lose(jobs, 0, 0) end
+  for _, jobs in pairs(by_worker) do Transitions.lose(jobs, {0, 0, Blame.company(jobs, 0)}) end
   return lost
 end

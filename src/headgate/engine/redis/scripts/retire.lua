@@ -1,6 +1,5 @@
--- retire: end a lease; what still runs under it is released, uncounted.   input {worker}. Cost: what it runs.
+-- retire: release what a worker runs, uncounted, a slice at a time, and end its lease with the last of it.
+-- input {worker}   answers whether attempts are left. Cost: at most 100 attempts.
 local function verb(given)
-  for _, job in ipairs(Transitions.running_of(given[1])) do Transitions.release(job) end
-  Transitions.forget_worker(given[1])
-  return true
+  return Transitions.retire(given[1], 100)
 end

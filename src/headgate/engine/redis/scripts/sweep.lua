@@ -1,7 +1,6 @@
 -- sweep: what time does, each duty bounded.
 -- answers {due, lost, offered, expired, more, next_due, now, {{id, task, error} …} of jobs that failed by loss}.
--- Cost: at most 100 of all kinds together, or 10 of a kind where others have used that up; but a worker is lost with all
--- that it ran.
+-- Cost: at most 100 of all kinds together, or 10 of a kind where others have used that up.
 local MOST, LEAST, IDLE = 100, 10, 3600 * 1000000
 local left, more
 
@@ -24,7 +23,6 @@ local function arrivals()
   return #ids
 end
 
--- Whole workers, since blame compares what one ran; the bound is checked between them.
 local function lost()
   local count, failed = 0, {}
   for place, worker in ipairs(until_now('leases')) do
@@ -32,8 +30,8 @@ local function lost()
       more = true
       break
     end
-    local attempts, gone = Transitions.lose_worker(worker)
-    count, left = count + attempts, left - attempts
+    local attempts, gone, beyond = Transitions.lose_worker(worker, math.max(LEAST, left))
+    count, left, more = count + attempts, left - attempts, more or beyond
     for _, row in ipairs(gone) do failed[#failed + 1] = row end
   end
   return count, failed

@@ -60,54 +60,6 @@ end
 function Transitions.settle(job, kind, value, retry_in) Transitions.close(job, Lifecycle.settle(job, kind, value, retry_in)) end
 function Transitions.release(job) Transitions.settle(job, 'released') end
 
--- The jobs of these ids that run, on this worker.
-function Transitions.running(ids, worker)
-  local jobs = {}
-  Store.load(ids)
-  for _, id in ipairs(ids) do
-    local job = Store.job(id)
-    if job and job.state == 'running' and job.worker == worker then jobs[#jobs + 1] = job end
-  end
-  return jobs
-end
-
-function Transitions.running_of(worker)
-  return Transitions.running(call('ZRANGE', base .. 'run:' .. worker, '0', '-1'), worker)
-end
-
--- Attempts of one lost worker end, all of them together, since blame compares them. Answers {id, task, error} of those
--- that fail by it.
-function Transitions.lose(jobs, seen, lease)
-  local died = math.min(now, seen + math.floor(lease / 2)) -- it renews its lease three times in it
-  local fails, failed = Blame.judge(jobs, seen, died), {}
-  for _, job in ipairs(jobs) do
-    Transitions.close(job, Lifecycle.lose(job, fails[job]))
-    if job.state == 'failed' then failed[#failed + 1] = {job.id, job.need.task, job.error} end
-  end
-  return failed
-end
-
--- A worker is gone: so are its registration and its attempts. It was last seen when it renewed its lease.
-function Transitions.lose_worker(worker)
-  local lease, text = call('ZSCORE', base .. 'leases', worker), call('HGET', base .. 'workers', worker)
-  local jobs, length = Transitions.running_of(worker), lease and text and parse(text)[3]
-  local failed = Transitions.lose(jobs, length and tonumber(lease) - length or 0, length or 0)
-  Transitions.forget_worker(worker)
-  return #jobs, failed
-end
-
--- Whether no lease stands for a running job.
-function Transitions.is_orphan(job)
-  return call('HEXISTS', base .. 'workers', job.worker) == 0
-    or not call('ZSCORE', base .. 'run:' .. job.worker, job.id)
-end
-
-function Transitions.forget_worker(worker)
-  Write.field('workers', worker, false)
-  Write.field('numbers', worker, false)
-  Write.score('leases', worker, false)
-end
-
 -- ── somebody steers ───────────────────────────────────────────────────────────────────────────────────────────────
 
 function Transitions.cancel_pending(job)
