@@ -6,20 +6,11 @@ from tests.mutants.mutant import Herd, Mutant
 from tests.mutants.telling import TELLING
 
 _SCRIPTS = "engine/redis/scripts/"
-ADMISSION, HOLDING, MOVES, EXCHANGE, SWEEP, LIFE, RATES, LINES, STEP = (
-    f"{_SCRIPTS}{name}.lua"
-    for name in (
-        "admission",
-        "holding",
-        "transitions",
-        "exchange",
-        "sweep",
-        "lifecycle",
-        "rates",
-        "lines",
-        "step",
-    )
+ADMISSION, HOLDING, MOVES, LIFE, RATES, LINES, STEP = (
+    f"{_SCRIPTS}lib/{name}.lua"
+    for name in ("admission", "holding", "transitions", "lifecycle", "rates", "lines", "transaction")
 )
+EXCHANGE, SWEEP = (f"{_SCRIPTS}verbs/{name}.lua" for name in ("exchange", "sweep"))
 
 MUTANTS = [
     # admission

@@ -18,7 +18,7 @@ from headgate.clock import SECOND
 from headgate.engine import deadline
 from headgate.engine.contract import Settings
 from headgate.engine.redis.catalogue import tag
-from headgate.engine.redis.refusals import MOVING, server_error
+from headgate.engine.redis.errors import MOVING, server_error
 from headgate.engine.redis.scripts import Script, library
 from headgate.engine.redis.servers import Servers, find, servers_of, slot_of
 from headgate.engine.redis.url import Address, Target

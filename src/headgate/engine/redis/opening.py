@@ -11,7 +11,7 @@ from redis import exceptions as refused
 
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.catalogue import SINGLE, VERSION
-from headgate.engine.redis.refusals import client_error, server_error, unknown_version
+from headgate.engine.redis.errors import client_error, server_error, unknown_version
 from headgate.engine.redis.scripts import lone_script
 from headgate.engine.redis.servers import PATIENCE, Client, Servers, client
 from headgate.engine.redis.tls import guess, untrusted

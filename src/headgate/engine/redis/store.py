@@ -14,10 +14,9 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Limit, Settings
 from headgate.engine.redis.calling import Calls, Partition
 from headgate.engine.redis.catalogue import VERSION
-from headgate.engine.redis.faults import Faults
+from headgate.engine.redis.errors import refusal
 from headgate.engine.redis.opening import found, version
 from headgate.engine.redis.records import decode, encode, packed_limit
-from headgate.engine.redis.refusals import refusal
 from headgate.engine.redis.scripts import READING, script
 from headgate.engine.redis.url import Target
 from headgate.engine.redis.watching import Listened, Watchers
@@ -193,8 +192,7 @@ class Store:
 
     def _header(self, partition: Partition, now: int | None) -> bytes:
         """The same bytes again wherever possible: scripts remember what they have read."""
-        fail = Faults.set()
-        if now is None and not fail and (known := self._headers.get(partition.epoch)) is not None:
+        if now is None and (known := self._headers.get(partition.epoch)) is not None:
             return known
         header = encode(
             {
@@ -203,10 +201,9 @@ class Store:
                 "version": VERSION,
                 "settings": self._settings,
                 "cluster": self.target.mode == "cluster",
-                "fail": fail,
             }
         )
-        if now is None and not fail:
+        if now is None:
             self._headers[partition.epoch] = header
         return header
 

@@ -8,11 +8,11 @@ local INDEXES = {'helds', 'waited', 'computes'}
 local function verb(given)
   local name, after, found = given[1], given[2], {}
   local most = math.min(given[3], LOOKS)
-  local members, beyond = Looking.slice(INDEXES, name, after and name .. '=' .. after, most)
+  local members, beyond = Reading.slice(INDEXES, name, after and name .. '=' .. after, most)
   for i, member in ipairs(members) do
-    local ident = Looking.ident(member)
+    local ident = Reading.ident(member)
     local computed = call('HGET', base .. 'computed', ident)
-    found[i] = {ident, Ledger.held(ident), Looking.waiting(ident), computed and parse(computed) or false}
+    found[i] = {ident, Ledger.held(ident), Reading.waiting(ident), computed and parse(computed) or false}
   end
-  return {found, beyond and Looking.ident(members[#members]), Looking.are_alike(INDEXES, name)}
+  return {found, beyond and Reading.ident(members[#members]), Reading.are_alike(INDEXES, name)}
 end

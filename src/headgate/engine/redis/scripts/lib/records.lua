@@ -56,11 +56,11 @@ end
 -- come to its end has left behind what never came to be.
 function Store.put_away()
   local used, free, frees, running, runs = Store.used, Store.free, Store.frees, Store.running, Store.runs
-  if not Step.written or runs > 256 then running, runs = {}, 0 end
+  if not Transaction.written or runs > 256 then running, runs = {}, 0 end
   for number = 1, Store.tables do
     local job = used[number]
     used[number] = nil
-    if Step.written and job.state == 'running' and job.record then
+    if Transaction.written and job.state == 'running' and job.record then
       running[job.id], runs = job, runs + 1
     elseif frees < 512 then
       frees = frees + 1

@@ -130,7 +130,7 @@ end
 function Transitions.rules_changed(name, value, tenant)
   Book.changed()
   Transitions.adopt(name)
-  if value and (tenant or Looking.are_alike({'waited'}, name)) then
+  if value and (tenant or Reading.are_alike({'waited'}, name)) then
     Admission.touch(Book.ident(name, value, tenant))
   else
     Transitions.touch_waited(name, false)
@@ -150,9 +150,9 @@ Transitions.SLICE, Transitions.OFFERS = 50, 50
 
 -- Look at the next keys of a limit that are waited for: so many, or those whose waiters will be offered so much room.
 function Transitions.touch_waited(name, after)
-  local members, beyond = Looking.slice({'waited'}, name, after, Transitions.SLICE)
+  local members, beyond = Reading.slice({'waited'}, name, after, Transitions.SLICE)
   local idents, last, offers = {}, members[#members], 0
-  for i, member in ipairs(members) do idents[i] = Looking.ident(member) end
+  for i, member in ipairs(members) do idents[i] = Reading.ident(member) end
   local queues = Ledger.expect_offers(idents)
   for i, ident in ipairs(idents) do
     Admission.touch(ident)

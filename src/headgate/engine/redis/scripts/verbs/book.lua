@@ -12,5 +12,5 @@ local function verb()
       from = '(' .. name .. '>' -- behind all members that begin with the name and `=`
     end
   end
-  return {Looking.values('limits'), Looking.values('overrides'), names}
+  return {Reading.values('limits'), Reading.values('overrides'), names}
 end

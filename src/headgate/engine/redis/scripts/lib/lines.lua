@@ -25,12 +25,12 @@ end
 function Lines.ready(queue)
   local line = Lines.readies[queue]
   if not line then
-    line = Step.shelf.readies[queue]
+    line = Transaction.shelf.readies[queue]
     if line then
       Lines.renew(line)
     else
       line = Lines.make('ready', 'ready:' .. queue, queue)
-      Step.shelf.readies[queue], Step.shelf.known = line, Step.shelf.known + 1
+      Transaction.shelf.readies[queue], Transaction.shelf.known = line, Transaction.shelf.known + 1
     end
     Lines.readies[queue] = line
   end
@@ -63,7 +63,7 @@ function Lines.waiting(ident, queue)
   local line = lines[queue]
   if not line then
     line = Lines.make('wait', 'wait:' .. Text.join(queue, ident), queue, ident)
-    lines[queue], Step.shelf.known = line, Step.shelf.known + 1
+    lines[queue], Transaction.shelf.known = line, Transaction.shelf.known + 1
   elseif line.turn ~= turn then
     Lines.renew(line)
   end

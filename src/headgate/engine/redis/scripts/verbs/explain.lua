@@ -40,18 +40,18 @@ end
 -- What Python needs of the rule book for one key.
 local function book(ident)
   local computed = ident and call('HGET', base .. 'computed', ident)
-  return {Looking.values('limits'), Looking.values('overrides'), computed and {{ident, parse(computed)}} or {}}
+  return {Reading.values('limits'), Reading.values('overrides'), computed and {{ident, parse(computed)}} or {}}
 end
 
 local function verb(given, raw)
   local job = Store.job(given[1])
   if not job then return false end
-  raw[1] = Looking.fields(job.id)
+  raw[1] = Reading.fields(job.id)
   local ident = job.waiting_on
   local paused = call('SISMEMBER', base .. 'paused', job.need.queue) == 1
   if not ident then return {book(false), 0, 0, {}, 0, false, false, paused, workers(), now} end
   local place = call('ZRANK', Store.line(job).key, Store.rank(job)) + 1
-  return {book(ident), Ledger.held(ident), Looking.waiting(ident), holders(ident),
+  return {book(ident), Ledger.held(ident), Reading.waiting(ident), holders(ident),
     Ledger.offered(ident, job.need.queue), place,
     earliest(ident, job.units), paused, workers(), now}
 end

@@ -3,7 +3,7 @@
 -- Cost: what the worker runs.
 local function verb(given)
   local worker, known, named, alive, taken = given[1], given[3], {}, {}, 0
-  Step.in_turn(worker, given[2])
+  Transaction.in_turn(worker, given[2])
   for i = 1, #known, 2 do
     named[known[i]] = named[known[i]] or {}
     named[known[i]][known[i + 1]] = true
@@ -18,6 +18,6 @@ local function verb(given)
     local job = Store.job(known[i])
     alive[#alive + 1] = job and job.state == 'running' and job.worker == worker and job.attempt == known[i + 1] or false
   end
-  Step.finish()
+  Transaction.finish()
   return {alive, taken, call('ZRANGE', base .. 'stop:' .. worker, '0', '-1'), now}
 end

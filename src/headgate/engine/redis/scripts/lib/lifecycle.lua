@@ -6,7 +6,7 @@
 Lifecycle.LOST = 'the worker was lost while it ran this job'
 Lifecycle.POISON = 'lost %d times with its worker, the last time as the only suspect: it probably kills its process'
 Lifecycle.AT_MOST_ONCE = 'lost with its worker, and its policy allows no loss'
-Lifecycle.LATEST = 8e15 -- exact.py: what is put off for longer comes then
+Lifecycle.LATEST = 8e15 -- number_range.py: what is put off for longer comes then
 Lifecycle.LOSSES = 5 -- of policies that were stored before they had such a number
 
 Lifecycle.KEEP = {succeeded = 'keep_succeeded', failed = 'keep_failed', cancelled = 'keep_cancelled'}

@@ -5,7 +5,7 @@
 -- fail any more (Redis refuses a script for want of memory, rights or replicas at its first write, never later).
 --
 -- key 1      the partition's `meta` key: the rest of its keys share its beginning, and so its hash slot
--- argument 1 header (msgpack map): now, epoch, version, settings, fail     argument 2  the verb's input (msgpack)
+-- argument 1 header (msgpack map): now, epoch, version, settings     argument 2  the verb's input (msgpack)
 -- arguments 3 and on: jobs as Python packed them; scripts keep them as they are
 --
 -- The keys of a partition, with what each costs, are listed in catalogue.py.
@@ -13,7 +13,7 @@
 -- What costs time here, dearest first: a call of the server, a number turned into text (for an argument or by `..`), a
 -- new table. Hence commands with many members, numbers formatted once, and one table per job.
 
--- Where the server has functions (Redis 7, Valkey) all of this is loaded once, and `Step.reset` makes it forget the
+-- Where the server has functions (Redis 7, Valkey) all of this is loaded once, and `Transaction.reset` makes it forget the
 -- last call. Elsewhere it is made anew for each call, and whatever a function uses from outside of it costs a little
 -- each time: hence few names at this level, and tables of functions under them.
 
@@ -21,7 +21,7 @@ local call, pack, parse, format, sub, base, header, settings, now, now_text, arg
 local Text, Lines, Write = {heads = {}, heads_known = 0}, {}, {}
 local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}, needs = {}, needs_known = 0}
 local Ledger = {holdings = {}, holdings_known = 0}
-local Rates, Book, Admission, Lifecycle, Blame, Transitions, Looking, Step = {}, {}, {}, {}, {}, {}, {}, {}
+local Rates, Book, Admission, Lifecycle, Blame, Transitions, Reading, Transaction = {}, {}, {}, {}, {}, {}, {}, {}
 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.
 function Text.whole(number)
@@ -59,11 +59,4 @@ end
 -- A refusal that the caller understands; nothing has been written yet.
 function Store.refuse(...)
   error({refused = {...}})
-end
-
--- Tests break a step here; see faults.py.
-function Store.may_fail(place)
-  if header.fail and header.fail[place] then
-    error('broken on purpose: ' .. place)
-  end
 end

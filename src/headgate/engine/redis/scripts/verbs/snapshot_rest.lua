@@ -4,6 +4,6 @@
 local MOST = 1000
 
 local function verb(given)
-  local timers = Looking.timers(given[1], MOST)
+  local timers = Reading.timers(given[1], MOST)
   return {timers, #timers == MOST, call('HKEYS', base .. 'workers')}
 end

@@ -31,7 +31,7 @@ local function verb(given, raw)
     if matches(job, given) then
       found = found + 1
       if most > 0 then
-        raw[found] = Looking.fields(id)
+        raw[found] = Reading.fields(id)
         if found == most then return {found, false} end
       end
     end

@@ -57,7 +57,7 @@ function Store.salvage(id, text)
   job.state, job.was, job.error = name or 'failed', name, Store.UNREADABLE
   if Store.ENDED[job.state] and name then
     job.ended_at, job.expires_at = now, job.expires_at or now
-  elseif not Step.reading then
+  elseif not Transaction.reading then
     Store.jobs[id] = job
     if name then Admission.give_back(job) end
     Transitions.finish(job, 'failed', name == 'running' and 'failed' or false, Store.UNREADABLE)

@@ -6,9 +6,9 @@ local MOST, HOLDERS = 100, 1000
 
 local function verb(given)
   local rows, seen, members, beyond = {}, 0, given[1], false
-  if not members then members, beyond = Looking.slice({'helds', 'waited'}, false, given[2], MOST) end
+  if not members then members, beyond = Reading.slice({'helds', 'waited'}, false, given[2], MOST) end
   for i, member in ipairs(members) do
-    local row = Looking.key(given[1] and member or Looking.ident(member))
+    local row = Reading.key(given[1] and member or Reading.ident(member))
     rows[i], seen = row, seen + #row[2]
     if seen > HOLDERS and not given[1] and i < #members then return {rows, member} end
   end

@@ -1,7 +1,7 @@
 -- Rate arithmetic in whole microseconds: rates.py, in Lua. Part of every script.
 --
 -- Lua's numbers are doubles, exact up to 2^53. Times stay below that; products of an interval and a burst are kept
--- below it when a limit is declared (numbers.py), and divisions go through fmod, which is exact.
+-- below it when a limit is declared (rates.py), and divisions go through fmod, which is exact.
 
 function Rates.ceil_div(a, b)
   local rest = math.fmod(a, b)

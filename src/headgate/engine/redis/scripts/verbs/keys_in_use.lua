@@ -6,15 +6,15 @@ local LOOKS = 100
 
 local function verb(given)
   local name, before, found = given[1], given[2], {}
-  local members, beyond = Looking.slice({'helds', 'waited'}, name, given[3] and name .. '=' .. given[3], LOOKS)
+  local members, beyond = Reading.slice({'helds', 'waited'}, name, given[3] and name .. '=' .. given[3], LOOKS)
   for _, member in ipairs(members) do
-    local ident = Looking.ident(member)
+    local ident = Reading.ident(member)
     local computed = call('HGET', base .. 'computed', ident)
     local at = computed and parse(computed)[2] or false
     if not before or not at or at < before then
-      found[#found + 1] = {ident, Book.number(ident) or false, Ledger.held(ident), Looking.waiting(ident), at}
+      found[#found + 1] = {ident, Book.number(ident) or false, Ledger.held(ident), Reading.waiting(ident), at}
       if #found == given[4] then return {found, ident} end
     end
   end
-  return {found, beyond and Looking.ident(members[#members])}
+  return {found, beyond and Reading.ident(members[#members])}
 end

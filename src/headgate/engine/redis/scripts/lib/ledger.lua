@@ -11,7 +11,7 @@ function Ledger.at(ident)
       ident = ident, name = base .. 'held:' .. ident, turn = 0, lines = {}, held = false, stored = false,
       queues = false, offers = false, promised = false, comers = {}, come = 0, leavers = {}, left = 0,
     }
-    Ledger.shelf[ident], Step.shelf.known = key, Step.shelf.known + 1
+    Ledger.shelf[ident], Transaction.shelf.known = key, Transaction.shelf.known + 1
   elseif key.turn == turn then
     return key
   end
@@ -104,10 +104,10 @@ end
 -- Most keys are waited on in the same queue: lists that were read are remembered by their text. Nobody changes them.
 function Ledger.queues_in(text)
   if not text then return Lines.NONE end
-  local queues = Step.shelf.queues[text]
+  local queues = Transaction.shelf.queues[text]
   if not queues then
     queues = parse(text)
-    Step.shelf.queues[text], Step.shelf.known = queues, Step.shelf.known + 1
+    Transaction.shelf.queues[text], Transaction.shelf.known = queues, Transaction.shelf.known + 1
   end
   return queues
 end
@@ -204,7 +204,6 @@ function Ledger.spend(ident, pace, units, job)
 end
 
 function Ledger.start(job)
-  Store.may_fail('start')
   Store.leave(job)
   job.state, job.worker, job.started_at = 'running', Ledger.claimer, now
   job.attempt, job.tries = job.attempt + 1, job.tries + 1
@@ -223,7 +222,6 @@ function Ledger.make_ready(job, offered_by, units)
 end
 
 function Ledger.park(job, use, refusals)
-  Store.may_fail('park')
   Store.leave(job)
   job.state, job.waiting_on, job.units, job.refusals = 'waiting', use[1], use[2], refusals
   job.offered_by, job.aside, job.readied = false, false, false

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.engine.contract import Limit, Override
-from headgate.engine.redis.exact import EARLIEST, LATEST, LONGEST
+from headgate.engine.redis.number_range import EARLIEST, LATEST, LONGEST
 from headgate.errors import ConfigError
 from headgate.job import NewJob
 from headgate.keys import Key

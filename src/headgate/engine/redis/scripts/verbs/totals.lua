@@ -3,7 +3,7 @@
 -- or waited for, each of them counts once: not all. Cost: the keys, fewer than that many of each.
 local function idents_of(index, name)
   local idents = call('ZRANGEBYLEX', base .. index, '[' .. name .. '=', '(' .. name .. '>')
-  for i, member in ipairs(idents) do idents[i] = Looking.ident(member) end
+  for i, member in ipairs(idents) do idents[i] = Reading.ident(member) end
   return idents
 end
 
@@ -16,6 +16,6 @@ local function verb(given)
   for _, ident in ipairs(idents_of('helds', name)) do held = held + call('HLEN', base .. 'held:' .. ident) end
   local waited = idents_of('waited', name)
   Ledger.read_queues(waited)
-  for _, ident in ipairs(waited) do waiting = waiting + Looking.waiting(ident) end
+  for _, ident in ipairs(waited) do waiting = waiting + Reading.waiting(ident) end
   return {held, waiting, true}
 end

@@ -260,15 +260,15 @@ end
 
 local function verb(given, raw)
   local worker, reports, want, queues, heavy = given[1], given[2], given[3], given[4], given[6]
-  local record = Step.in_turn(worker, given[5])
+  local record = Transaction.in_turn(worker, given[5])
   local found = want > 0 and survey()
   Ledger.claimer, Ledger.none_ready = worker, found == nil
   local claims = want > 0 and not found and {want = want, known = record.known, served = queues and set_of(queues)}
   local refused = settle(worker, reports, claims)
   local more = want > 0 and claim(want, queues, worker, record, found, heavy)
-  Step.finish()
+  Transaction.finish()
   local ids = tell(Ledger.started, raw)
-  local next_due, stops = Step.next_due(base .. 'stop:' .. worker)
+  local next_due, stops = Transaction.next_due(base .. 'stop:' .. worker)
   local cancelling = stops and call('ZRANGE', base .. 'stop:' .. worker, '0', '-1') or {}
   return {ids, refused, cancelling, next_due, more, now, Admission.unknown}
 end

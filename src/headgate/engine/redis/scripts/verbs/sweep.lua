@@ -112,7 +112,7 @@ local function verb()
   forget_computed()
   local offered = Admission.offer()
   more = more or changing or next(Book.changing) ~= nil
-  Step.finish()
-  local next_due = Step.next_due()
+  Transaction.finish()
+  local next_due = Transaction.next_due()
   return {due, gone, offered, expired, more, next_due, now, failed}
 end

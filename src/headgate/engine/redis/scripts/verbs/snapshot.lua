@@ -13,12 +13,12 @@ local function view(job)
 end
 
 local function everything(keys)
-  local members, beyond = Looking.slice({'helds', 'waited'}, false, false, MOST)
+  local members, beyond = Reading.slice({'helds', 'waited'}, false, false, MOST)
   if beyond or call('ZCARD', base .. 'timers') > MOST then return false end
-  for _, member in ipairs(members) do keys[Looking.ident(member)] = true end
+  for _, member in ipairs(members) do keys[Reading.ident(member)] = true end
   local rows = {}
-  for ident in pairs(keys) do rows[#rows + 1] = Looking.key(ident) end
-  return {rows, Looking.timers(0, MOST), call('HKEYS', base .. 'workers')}
+  for ident in pairs(keys) do rows[#rows + 1] = Reading.key(ident) end
+  return {rows, Reading.timers(0, MOST), call('HKEYS', base .. 'workers')}
 end
 
 local function verb(given)

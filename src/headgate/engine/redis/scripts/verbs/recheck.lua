@@ -77,10 +77,10 @@ end
 
 local function verb(given)
   local healed, looked, last = {}, 0, false
-  local members, beyond = Looking.slice({'helds', 'waited'}, false, given[1], given[2])
+  local members, beyond = Reading.slice({'helds', 'waited'}, false, given[1], given[2])
   local missing = not given[1] and are_some_missing()
   for i, member in ipairs(members) do
-    local ident = Looking.ident(member)
+    local ident = Reading.ident(member)
     looked = looked + check_holders(ident, healed)
     check_waiters(ident, healed)
     if looked >= HOLDERS and i < #members then return {healed, member, missing} end
