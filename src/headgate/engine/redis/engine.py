@@ -240,7 +240,7 @@ class RedisEngine(Engine):
             )
         return self._parts[0]
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._each("cancel", ids, now)

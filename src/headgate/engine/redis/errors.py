@@ -36,7 +36,7 @@ _FOR_NOW = {
     "MASTERDOWN": "this replica has lost its master",
     "MISCONF": "the server cannot write its data to disk and refuses changes; see its log",
     "NOREPLICAS": "the server has fewer replicas than min-replicas-to-write demands",
-    "CLUSTERDOWN": "the cluster is down: some of its slots are served by nobody",
+    "CLUSTERDOWN": "the cluster is down: some of its slots are served by no master",
     "TRYAGAIN": "the slot of this partition is moving",
     "ASK": "the slot of this partition is moving",
     "MOVED": "the slot of this partition has just moved",
@@ -61,7 +61,7 @@ def server_error(text: str, where: str) -> HeadgateError:
         return EngineUnavailable(f"{where}: the slot of this partition is moving ({text})")
     if code == "WRONGTYPE":
         return Mismatch(
-            f"{where}: a key of Headgate's is of another kind; is the prefix used by somebody else? ({text})"
+            f"{where}: a key of Headgate's is of another kind; does another program use this prefix? ({text})"
         )
     if "invalid DB index" in text or "out of range" in text:
         return ConfigError(f"{where}: {text}; the URL names a database that this server does not have")

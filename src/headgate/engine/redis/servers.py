@@ -75,7 +75,7 @@ class Servers:
         return self.address(slot)
 
     def moved(self, slot: int, address: Address) -> None:
-        """A server said who has the slot: only in a cluster."""
+        """A server said which one has the slot: only in a cluster."""
         return
 
     def doubt(self, slot: int) -> None:

@@ -36,8 +36,8 @@ MOST_HOMES = 10_000
 
 
 class Store:
-    """Runs verbs on partitions. `declared` are the limits this process stands for: a store that was emptied under our
-    feet hears of them again."""
+    """Runs verbs on partitions. `declared` are the limits this process stands for: a store that was emptied meanwhile
+    hears of them again."""
 
     def __init__(self, target: Target, settings: Settings) -> None:
         self.target = target
@@ -66,8 +66,8 @@ class Store:
         return self._calls.detours
 
     async def open(self) -> int:
-        """Find or found every partition; returns the oldest version before. The first tells whether the store is what
-        we think it is."""
+        """Find or found every partition; returns the oldest version before. The first tells whether the store is the
+        one that is expected."""
         first, *others = self.partitions
         versions = [await self._found(first)]
         for outcome in await asyncio.gather(*map(self._found, others), return_exceptions=True):

@@ -190,7 +190,7 @@ function Admission.offer_queue(ident, queue, straight)
   return struck and count + Admission.offer_queue(ident, queue, straight) or count
 end
 
--- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where nobody else is ready,
+-- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where no other job is ready,
 -- and each waiter needs one slot of the key it waits on and nothing else, they cannot get in each other's way:
 -- offering and claiming them comes to the same as starting them. Unless several queues wait on one key: their first
 -- waiters compete for its room, and the claim decides in which order. `claim` is {want, known tasks, served queues or

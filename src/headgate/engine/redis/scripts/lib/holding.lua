@@ -1,4 +1,4 @@
--- Who holds which key: the ledger's slots and reservations. Part of every script.
+-- The ledger's slots and reservations: which job holds which key. Part of every script.
 --
 -- Held = number of holder records. A step counts what it takes and lets go, and job by job it knows what each holds; the
 -- records follow from that at the end.
@@ -16,8 +16,8 @@ function Ledger.holds(ident, job)
   return job.holds and job.holds.keys[ident] ~= nil
 end
 
--- What a job holds, key → whether it is only reserved, as a table that nobody changes and many jobs share. Found by its
--- text.
+-- What a job holds, key → whether it is only reserved, as a table that is never changed and that many jobs share. It is
+-- found by its text.
 function Ledger.holding(text)
   local holding = Ledger.holdings[text]
   if not holding then

@@ -205,7 +205,7 @@ function Book.is_cap(ident)
   return cap
 end
 
--- Uses of limits that nobody declared would admit everything.
+-- Uses of undeclared limits would admit everything.
 function Book.wrong_use(uses)
   for _, use in ipairs(uses or {}) do
     if not use[3] then

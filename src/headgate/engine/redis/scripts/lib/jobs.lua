@@ -51,7 +51,7 @@ function Store.ranked(members)
 end
 
 -- Priority, due time, arrival and id, so that byte order is the order of a claim. Due times may lie before 1970.
--- Whoever changes the due time clears the rank.
+-- A change of the due time clears the rank.
 function Store.rank(job)
   local rank = job.rank
   if not rank then
@@ -108,7 +108,7 @@ function Store.touch(job)
   end
 end
 
--- Take a job out of where it stands. Whoever does so changes its fields and lets it `enter` again.
+-- Take a job out of where it stands. The caller changes its fields and lets it `enter` again.
 function Store.leave(job)
   local state = job.state
   if job.offered_by then Ledger.promise(job, -1) end

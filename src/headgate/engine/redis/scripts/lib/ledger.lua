@@ -1,8 +1,8 @@
--- The ledger: who holds which key, who waits on it, who was offered it, what was spent of it. Part of every script.
+-- The ledger: which jobs hold a key, wait on it and were offered it, and what was spent of it. Part of every script.
 -- What admission.py calls Ledger, with the same names.
 
 -- What this step knows of a key: how many hold it, as stored and now; which queues have waiters on it as stored, its
--- lines by queue; and, when all is decided, whose records of holding it are to be written or deleted. Kept like the
+-- lines by queue; and, when all is decided, which records of holders are to be written or deleted. Kept like the
 -- tables of lines.
 function Ledger.at(ident)
   local key = Ledger.shelf[ident]
@@ -101,7 +101,7 @@ function Ledger.read_queues(idents)
   end
 end
 
--- Most keys are waited on in the same queue: lists that were read are remembered by their text. Nobody changes them.
+-- Most keys are waited on in the same queue: lists that were read are remembered by their text, and never changed.
 function Ledger.queues_in(text)
   if not text then return Lines.NONE end
   local queues = Transaction.shelf.queues[text]
@@ -248,7 +248,7 @@ function Ledger.write()
     if holds then Ledger.note_comer(job, holds.keys, was and was.keys or Lines.NONE) end
   end
   for _, key in ipairs(Ledger.keys) do
-    -- Who comes first: the record of a key that is handed on stays where it is.
+    -- Newcomers before leavers: the hash of a key that is handed on is never empty.
     if key.come > 0 then Write.some('HSET', key.name, key.comers, key.come) end
     if key.left > 0 then Write.some('HDEL', key.name, key.leavers, key.left) end
     if key.offers then Ledger.write_offers(key) end

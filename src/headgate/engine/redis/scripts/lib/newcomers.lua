@@ -1,8 +1,8 @@
 -- New jobs: read, checked, stored. Part of every script.
 
 -- New jobs as Python packs them: {ids, the number of each one's way, ways}. A way is what many jobs have in common:
--- {delay, at, on_conflict, the number of the argument with its need}. Specs are the arguments from 3 on; those who
--- leave jobs out say which argument each has.
+-- {delay, at, on_conflict, the number of the argument with its need}. Specs are the arguments from 3 on; a caller
+-- that leaves jobs out says which argument each has.
 function Transitions.ways(packed)
   local ways = {}
   for i, way in ipairs(packed[3]) do
@@ -13,7 +13,7 @@ function Transitions.ways(packed)
   return ways
 end
 
--- Refuse ids that are taken and uses of limits that nobody declared.
+-- Refuse ids that are taken and uses of undeclared limits.
 function Transitions.check_new(ids, numbers, ways)
   local taken, keys, start, wrong = {}, {}, base .. 'job:', false
   for i = 1, #ids do

@@ -31,7 +31,7 @@ function Bucket.spend(meter, pace, units)
   if call('EXISTS', base .. 'starts:' .. meter.ident) == 1 then Window.forget(meter.ident) end
 end
 
--- Exact sliding window: the starts of the last period, with their sum beside them so that nobody adds them up.
+-- Exact sliding window: the starts of the last period, with their sum beside them so that it is never added up.
 function Window.load(ident, pace)
   local key = base .. 'starts:' .. ident
   local spent = tonumber(call('HGET', base .. 'spent', ident)) or 0

@@ -17,7 +17,7 @@ function Store.spec_need(id)
   }))
 end
 
--- Where a job stands of whose record nothing can be read; false if only a line knows.
+-- Where a job stands if nothing can be read of its record; false if only a line names it.
 function Store.whereabouts(job)
   job.seq = tonumber(call('ZSCORE', base .. 'jobs', job.id)) or 0
   if call('ZSCORE', base .. 'ended', job.id) then return 'failed' end

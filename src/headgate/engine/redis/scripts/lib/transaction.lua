@@ -81,7 +81,7 @@ function Transaction.walk(verb, given, raw)
   return answer
 end
 
--- One of ours, of a version we know, and the one that was opened; else nothing may be touched.
+-- The store must be Headgate's, of this version, and the one that was opened; else nothing may be touched.
 function Transaction.begin()
   if header.cluster then
     -- While a slot moves, reading a key that is not there fails. Better here than in the middle of the writing.
@@ -143,7 +143,8 @@ function Transaction.next_due(other)
   return due, any
 end
 
--- A worker whose lease is good: {tasks, queues, lease, …}, see register.lua, and `known`, its tasks as a set.
+-- The registration of a worker with a good lease: {tasks, queues, lease, …}, see register.lua, and `known`, its
+-- tasks as a set.
 -- Remembered by its text, since a worker asks thousands of times and hardly ever changes.
 function Transaction.leased(worker)
   local first = call('ZRANGE', base .. 'leases', '0', '0', 'WITHSCORES')

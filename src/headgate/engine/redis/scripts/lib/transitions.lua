@@ -2,7 +2,7 @@
 
 -- ── a job comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
--- A scheduled job arrives if it is due; else somebody should know when it will be.
+-- A scheduled job arrives if it is due; else sleeping workers learn when it will be.
 function Transitions.come(job)
   if job.due <= now then
     Admission.arrive(job)
@@ -57,10 +57,15 @@ function Transitions.close(job, state, outcome, error, result, due, counts)
   end
 end
 
-function Transitions.settle(job, kind, value, retry_in) Transitions.close(job, Lifecycle.settle(job, kind, value, retry_in)) end
-function Transitions.release(job) Transitions.settle(job, 'released') end
+function Transitions.settle(job, kind, value, retry_in)
+  Transitions.close(job, Lifecycle.settle(job, kind, value, retry_in))
+end
 
--- ── somebody steers ───────────────────────────────────────────────────────────────────────────────────────────────
+function Transitions.release(job)
+  Transitions.settle(job, 'released')
+end
+
+-- ── operators steer ───────────────────────────────────────────────────────────────────────────────────────────────
 
 function Transitions.cancel_pending(job)
   Admission.give_back(job)

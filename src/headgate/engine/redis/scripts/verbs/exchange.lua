@@ -168,7 +168,7 @@ local function first_suspects(groups, most, worker, record, stored, heavy)
   return grave, light
 end
 
--- Members whose jobs are not ready: their records could not be read. `lines` by group.
+-- Strike members out of lines if their jobs are not ready: their records could not be read. `lines` by group.
 local function strike(members, lines)
   for _, member in ipairs(members) do
     local job = Store.job(sub(member, 31))
@@ -230,7 +230,7 @@ local function put_in_order(jobs)
   end
 end
 
--- `claims` is what those who get a freed slot are claimed with, if nobody else is ready.
+-- `claims` is what jobs that get a freed slot are claimed with, if no other job is ready.
 local function settle(worker, reports, claims)
   local ids, refused = {}, {}
   for i = 2, #reports, 5 do ids[#ids + 1] = reports[i] end

@@ -1,5 +1,6 @@
 -- explain: the facts about one job.
--- input {id}   answers false, or {{limits, overrides, computed}, held, waiting, holders, offered, place, earliest, paused, workers, now}, and
+-- input {id}   answers false, or {{limits, overrides, computed}, held, waiting, holders, offered, place, earliest,
+-- paused, workers, now}, and
 -- the job's fields, raw. Cost: the holders of the key it waits on, the rule book, the workers.
 local MOST_HOLDERS = 10
 

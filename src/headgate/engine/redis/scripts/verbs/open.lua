@@ -1,8 +1,8 @@
 -- open: find or found the store of a partition. Stands alone.
 -- KEYS[1] meta   ARGV[1] version   ARGV[2] a new epoch   ARGV[3] how many partitions   ARGV[4…] names of other keys
 -- Data of version 1 is brought up to version 2 here: it lacks nothing but the indexes of computed numbers.
--- Answers {version before (0: founded now), epoch, partitions}; {'foreign', key} for keys that are not ours; {'denied', why} for a
--- user who may not do all that scripts do. Cost: constant.
+-- Answers {version before (0: founded now), epoch, partitions}; {'foreign', key} for keys of another program;
+-- {'denied', why} for a user without the rights that scripts need. Cost: constant.
 local meta = KEYS[1]
 local base = string.sub(meta, 1, -5)
 local kind = redis.call('TYPE', meta).ok

@@ -1,4 +1,4 @@
--- orphans: running jobs whose worker is not registered, or does not list them; a slice of all jobs at a time.
+-- orphans: running jobs of workers that are not registered, or that do not list them; a slice of all jobs at a time.
 -- input {before (seq) or false}   answers {{id …}, seq to go on before or false}. Cost: at most 500 jobs are looked at.
 local LOOKS = 500
 

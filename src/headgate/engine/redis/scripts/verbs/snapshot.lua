@@ -1,7 +1,8 @@
 -- snapshot: what admission depends on. A small partition in one step, with everything; of a larger one a page of its
 -- unfinished jobs, and Python asks snapshot_keys and snapshot_rest for the others.
 -- input {after (seq) or false}   answers {jobs, seq to go on behind or false, now, {keys, timers, workers} or false, names
--- of limits whose change is still being acted on}; for keys see snapshot_keys.lua. Cost: at most 150 jobs, and as many keys and timers.
+-- of limits whose change is still being acted on}; for keys see snapshot_keys.lua. Cost: at most 150 jobs, and as many
+-- keys and timers.
 local MOST = 150
 
 local function view(job)

@@ -4,7 +4,7 @@
 local MOST, LEAST, IDLE = 100, 10, 3600 * 1000000
 local left, more
 
--- The members of a sorted set whose time has come.
+-- The members of a sorted set that are due.
 local function until_now(name, till)
   local most = math.max(LEAST, left)
   local found = call('ZRANGEBYSCORE', base .. name, '-inf', till or now_text, 'LIMIT', '0', Text.whole(most))
