@@ -69,6 +69,16 @@ async def test_an_override_of_one_key_looks_at_that_key_alone(
     assert await engine.states(["acme", "žluť"]) == [JobState.READY, JobState.READY]
 
 
+async def test_an_override_of_a_key_raises_what_an_override_of_the_name_had_closed(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await waiting(start_server, open_engine)
+    await engine.override(Override("A", 0))
+    await engine.declare([Limit("A", "concurrency", 5)])
+    await engine.override(Override("A", 1, value="7"))
+    assert await engine.states(["j7", "j8"]) == [JobState.READY, JobState.WAITING]
+
+
 async def test_an_override_of_one_value_reaches_the_key_of_every_tenant(
     start_server: StartServer, open_engine: OpenEngine
 ) -> None:

@@ -1,6 +1,7 @@
 -- What a worker runs, and what becomes of it when the worker is lost or retires. Part of every script.
 
--- The jobs of these ids that run on this worker; the list of what it runs forgets the others.
+-- The jobs of these ids that run on this worker. The list of what it runs forgets those that did not run there before
+-- this step either: slices of the list would begin with them for ever.
 function Transitions.running(ids, worker)
   local jobs = {}
   Store.load(ids)
@@ -8,7 +9,7 @@ function Transitions.running(ids, worker)
     local job = Store.job(id)
     if job and job.state == 'running' and job.worker == worker then
       jobs[#jobs + 1] = job
-    else
+    elseif not job or job.was ~= 'running' or job.was_worker ~= worker then
       Write.take(Write.runs_of(worker), id)
     end
   end
