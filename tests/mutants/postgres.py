@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.mutants.mutant import Herd, Mutant
 from tests.mutants.telling import TELLING
 
-RULES, OFFER, GIVE, ARRIVE, CLAIM, READY, SETTLE, WORKERS, EXCHANGE, TICKS, LIMITS, STEER, SWEEP = (
+RULES, OFFER, GIVE, ARRIVE, CLAIM, READY, END, WORKERS, EXCHANGE, ONE, ENQUEUE, TICKS, LIMITS, STEER, SWEEP = (
     f"engine/postgres/functions/{name}.sql"
     for name in (
-        "010_rules", "020_offer", "030_give_back", "040_arrive", "050_claim", "060_ready", "070_settle", "100_workers",
-        "110_exchange", "137_ticks", "140_limits", "150_steer", "160_sweep",
+        "010_rules", "020_offer", "030_give_back", "040_arrive", "050_claim", "060_ready", "070_end", "100_workers",
+        "110_exchange", "125_enqueue_one", "130_enqueue", "137_ticks", "140_limits", "150_steer", "160_sweep",
     )
 )  # fmt: skip
 
@@ -21,25 +21,32 @@ MUTANTS = [
     Mutant(RULES, "WHERE s.key = r.key AND s.at > p_now - r.period), 0))", "WHERE s.key = r.key AND s.at >= p_now - r.period), 0))", "a window is a microsecond too long"),
     Mutant(RULES, "ELSE coalesce(c.max, l.max) END AS number", "ELSE l.max END AS number", "what was computed does not count"),
     # offers
-    Mutant(OFFER, "           array_agg(f.free - coalesce((SELECT sum(o.units)::bigint FROM headgate.live o\n                                        WHERE o.offered_by = q.key AND o.queue = q.queue), 0))", "           array_agg(f.free)", "room is offered twice"),
-    Mutant(OFFER, "WHERE r.room > 0 AND w.total <= r.room;", "WHERE r.room > 0;", "an expensive waiter is offered what is not there"),
+    Mutant(OFFER, "q.n, f.free - coalesce((SELECT sum(o.units)::bigint FROM headgate.live o\n                                                   WHERE o.offered_by = f.key AND o.queue = q.queue), 0)", "q.n, f.free", "room is offered twice"),
+    Mutant(OFFER, "        WHERE l.total <= r.room\n", "", "an expensive waiter is offered what is not there"),
+    Mutant(OFFER, "                ORDER BY j.priority, j.due, j.seq\n                LIMIT least(r.room, {offer_most})", "                ORDER BY j.due, j.seq\n                LIMIT least(r.room, {offer_most})", "waiters are offered room without regard to their priority"),
     Mutant(OFFER, "            INSERT INTO headgate.timers (key, at) VALUES (v_key, v_at)\n            ON CONFLICT (key) DO UPDATE SET at = excluded.at WHERE timers.at <> excluded.at;", "            NULL;", "a rate's timer is never set"),
     Mutant(OFFER, "        UPDATE headgate.holders h SET expires_at = p_now + p_ttl WHERE h.job = ANY (p_seqs);\n", "", "an offered job's reservations have no end"),
     Mutant(OFFER, "            DELETE FROM headgate.timers t WHERE t.key = v_key;", "            NULL;", "a rate's timer is not cleared"),
+    Mutant(OFFER, "WHERE coalesce(g.given, 0) < least(r.room, {offer_most}) AND r.key NOT LIKE 'r%'", "WHERE false", "a waiter that another step holds is forgotten"),
+    Mutant(OFFER, "bool_and(w.n = 1 AND w.use_keys", "bool_and(w.use_keys", "a slot that is offered in two queues starts two jobs"),
     # giving back
     Mutant(GIVE, "DELETE FROM headgate.holders h WHERE h.job = ANY (p_seqs) RETURNING h.key", "SELECT h.key FROM headgate.holders h WHERE h.job = ANY (p_seqs)", "slots are not given back"),
-    Mutant(GIVE, "        UNION SELECT j.offered_by FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.offered_by IS NOT NULL\n", "", "an offered job that leaves does not pass its offer on"),
-    Mutant(GIVE, "        UNION SELECT j.waiting_on FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.waiting_on LIKE 'r%'\n", "", "the head of a rate's line leaves without a look at the timer"),
-    Mutant(GIVE, "AND x.task = ANY (p_known)", "", "a short cut starts jobs of unknown tasks"),
-    Mutant(GIVE, "x.use_keys = ARRAY[r.key] AND", "true AND", "a short cut starts jobs that need other keys, too"),
+    Mutant(GIVE, "            SELECT j.offered_by FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.offered_by IS NOT NULL\n            UNION ALL ", "            ", "an offered job that leaves does not pass its offer on"),
+    Mutant(GIVE, "\n            UNION ALL SELECT j.waiting_on FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.waiting_on LIKE 'r%'", "", "the head of a rate's line leaves without a look at the timer"),
     # arrivals
-    Mutant(ARRIVE, "                IF v_room < r.units[i] OR v_waited[r.at[i]] THEN", "                IF v_room < r.units[i] THEN", "a newcomer passes those that wait"),
-    Mutant(ARRIVE, "                v_room := v_free[r.at[i]] - v_offered[r.at[i]];", "                v_room := v_free[r.at[i]];", "newcomers are not counted as offered"),
-    Mutant(ARRIVE, "                v_waited[r.at[v_parked]] := true;\n", "", "the first to wait is not seen by those that come behind it"),
-    Mutant(ARRIVE, "CASE WHEN w.waited THEN 0 ELSE a.room END AS room", "a.room AS room", "newcomers of one key pass those that wait"),
-    Mutant(ARRIVE, "                    v_offered[r.at[v_tight]] := v_offered[r.at[v_tight]] + r.units[v_tight];", "                    NULL;", "two newcomers of one step are promised the same room"),
+    Mutant(ARRIVE, "            IF v_room < r.units[i] OR v_waited[r.at[i]] THEN", "            IF v_room < r.units[i] THEN", "a job that becomes due passes those that wait"),
+    Mutant(ARRIVE, "            v_room := v_free[r.at[i]] - v_offered[r.at[i]];", "            v_room := v_free[r.at[i]];", "jobs that arrive are not counted as offered"),
+    Mutant(ARRIVE, "            v_waited[r.at[v_parked]] := true;\n", "", "the first to wait is not seen by those that come behind it"),
+    Mutant(ARRIVE, "                v_offered[r.at[v_tight]] := v_offered[r.at[v_tight]] + r.units[v_tight];", "                NULL;", "two jobs that arrive in one step are promised the same room"),
+    Mutant(ONE, "        INSERT INTO headgate.rechecks (key) VALUES (v_first);", "        NULL;", "a newcomer's key is not noted"),
+    Mutant(ONE, "CASE WHEN NOT v_line THEN 0 WHEN v_first = p_key THEN p_units ELSE 1 END", "v_line::integer", "a newcomer waits for one token, whatever it costs"),
+    Mutant(ENQUEUE, "        INSERT INTO headgate.rechecks (key) SELECT f.key FROM unnest(v_firsts) AS f (key);", "        NULL;", "the keys of newcomers of a batch are not noted"),
     # claims
     Mutant(CLAIM, "                IF r.lined[i]\n                   OR (cardinality", "                IF (cardinality", "one that passes by takes tokens that others wait for"),
+    Mutant(CLAIM, "k.jobs <= f.free), true)", "true), true)", "ready jobs of one key start without a look at its room"),
+    Mutant(CLAIM, "                   j.task = ANY (p_known)\n                   AND (o.offer", "                   (o.offer", "a short cut starts jobs of unknown tasks"),
+    Mutant(CLAIM, "j.use_keys IS NULL OR cardinality(j.use_keys) = 1 AND", "j.use_keys IS NULL OR", "a short cut starts jobs that need other keys, too"),
+    Mutant(CLAIM, "ORDER BY a.served DESC, a.place, a.priority, a.due, a.seq) AS n", "ORDER BY a.served DESC, a.place, a.key NULLS LAST, a.priority, a.due, a.seq) AS n", "a slot that came back goes before what is ready"),
     Mutant(CLAIM, "                       AND NOT (v_free[r.at[i]] + 1 >= r.units[i] AND r.keys[i] = ANY (r.own))) THEN", "                      ) THEN", "a reservation does not admit the job that holds it"),
     Mutant(CLAIM, "                            v_spent[p] := v_spent[p] + r.units[i];", "                            v_spent[p] := v_spent[p] + 1;", "a start costs one token, whatever it should"),
     Mutant(CLAIM, "                            v_free[p] := v_free[p] - r.units[i];\n", "", "tokens are taken twice in one step"),
@@ -50,26 +57,28 @@ MUTANTS = [
     Mutant(CLAIM, "                drop_key := drop_key || k;\n                touched := touched || k;", "                drop_key := drop_key || k;", "a reservation that is let go wakes nothing"),
     Mutant(CLAIM, "greatest(m.full_at, p_now) + p_units * r.\"interval\"", "m.full_at + p_units * r.\"interval\"", "an idle bucket saves up tokens for ever"),
     Mutant(CLAIM, "DELETE FROM headgate.starts s WHERE s.key = p_key AND s.at <= p_now - r.period;", "DELETE FROM headgate.starts s WHERE s.key = p_key;", "a window forgets its starts"),
-    Mutant(CLAIM, "SET set_aside = true, offered_by = NULL, units = 0", "SET set_aside = true, units = 0", "a job that is set aside keeps its offer"),
+    Mutant(CLAIM, "SET set_aside = true, state = 'ready', waiting_on = NULL, offered_by = NULL, units = 0", "SET set_aside = true, state = 'ready', waiting_on = NULL, units = 0", "a job that is set aside keeps its offer"),
     # ready lines
-    Mutant(READY, "    IF v_paused OR cardinality(v_queues) > 1 THEN\n        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (\n            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)\n            WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue", "    IF v_paused OR cardinality(v_queues) > 1 THEN\n        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (\n            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)\n            GROUP BY q.queue", "paused queues are worked"),
+    Mutant(READY, "    IF p_paused OR cardinality(v_queues) > 1 THEN\n        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (\n            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)\n            WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue", "    IF p_paused OR cardinality(v_queues) > 1 THEN\n        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (\n            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)\n            GROUP BY q.queue", "paused queues are worked"),
     # reports and workers
-    Mutant(SETTLE, "LEFT JOIN headgate.live l ON l.seq = j.seq AND l.seq = ANY (v_held) AND l.attempt = r.attempt", "LEFT JOIN headgate.live l ON l.seq = j.seq AND l.seq = ANY (v_held)", "a report about an old attempt counts"),
-    Mutant(SETTLE, "            AND l.worker || '' = p_worker AND l.state || '' = 'running'\n        ORDER BY l.seq FOR UPDATE);", "            AND l.state || '' = 'running'\n        ORDER BY l.seq FOR UPDATE);", "a report about another worker's attempt counts"),
+    Mutant(END, "               OR l.attempt = u.attempt AND l.worker || '' = p_worker AND", "               OR l.worker || '' = p_worker AND", "a report about an old attempt counts"),
+    Mutant(END, "               OR l.attempt = u.attempt AND l.worker || '' = p_worker AND", "               OR l.attempt = u.attempt AND", "a report about another worker's attempt counts"),
     Mutant(WORKERS, "    IF NOT leased OR last >= p_number THEN", "    IF NOT leased THEN", "a resume may come twice"),
     Mutant(WORKERS, "WHERE j.seq = l.seq AND k.attempt = l.attempt)", "WHERE j.seq = l.seq)", "strays are compared by job, not by attempt"),
     Mutant(WORKERS, "WHERE w.id = p_id AND w.lease_until > v_now;", "WHERE w.id = p_id;", "a lapsed lease is renewed"),
-    Mutant(WORKERS, "        v_touched := v_touched || headgate._give_back(p_seqs[i : i]);\n", "", "attempts that are given back keep their slots"),
-    Mutant(EXCHANGE, "AND w.number < coalesce(p_number, w.number + 1)", "", "an exchange may come twice"),
-    Mutant(EXCHANGE, "WHERE w.id = p_worker AND w.lease_until > at AND w.number", "WHERE w.id = p_worker AND w.number", "a worker without a lease may claim"),
-    Mutant(EXCHANGE, "WHERE j.seq = r.seq AND j.attempt = r.attempt AND j.worker", "WHERE j.seq = r.seq AND j.worker", "a success of an old attempt counts"),
+    Mutant(END, "        touched := headgate._give_back(v_seqs, NOT 'k' = ANY (p_kinds));", "        touched := '{}';", "attempts that end without success keep their slots"),
+    Mutant(EXCHANGE, "AND x.number < coalesce(p_number, x.number + 1)", "", "an exchange may come twice"),
+    Mutant(EXCHANGE, "WHERE x.id = p_worker AND x.lease_until > at AND x.number", "WHERE x.id = p_worker AND x.number", "a worker without a lease may claim"),
+    Mutant(END, "WHERE l.seq = r.seq AND l.attempt = r.attempt AND l.worker", "WHERE l.seq = r.seq AND l.worker", "a success of an old attempt counts"),
+    Mutant(END, "                        WHEN r.kind IN ('c', 'k') OR l.cancel_requested THEN 'cancelled'", "                WHEN r.kind IN ('c', 'k') THEN 'cancelled'", "a job that was asked to stop and fails is tried again"),
+    Mutant(END, "suspicion = CASE WHEN s.kind IN ('r', 'l') THEN l.suspicion ELSE 0 END", "suspicion = l.suspicion", "an attempt that ends of its own does not clear its job"),
     # operators and time
     Mutant(TICKS, "WHERE t.task = p_name AND t.at = p_seen;", "WHERE t.task = p_name;", "a tick comes once per worker"),
     Mutant(LIMITS, "    PERFORM headgate._adopt(p_names, p_now);\n", "", "a new cap does not count what runs already"),
     Mutant(LIMITS, "    v_offered := headgate._offer(ARRAY[p_key], v_now, p_ttl);", "    v_offered := 0;", "a raised floating limit wakes nothing"),
     Mutant(LIMITS, "        offered := headgate._offer(v_wait, headgate._now(p_now), p_ttl);", "        offered := 0;", "a raised limit wakes nothing"),
     Mutant(LIMITS, "    WHERE l.kind <> n.kind LIMIT 1;", "    WHERE false LIMIT 1;", "a limit may change its kind"),
-    Mutant(STEER, "            v_touched := v_touched || headgate._give_back(ARRAY[j.seq]);\n", "", "a cancelled job keeps what it holds"),
+    Mutant(STEER, "            v_touched := v_touched || headgate._cancel_pending(j.seq, v_now, p_keep);\n", "            PERFORM headgate._cancel_pending(j.seq, v_now, p_keep);\n", "a job that is cancelled wakes nothing"),
     Mutant(STEER, "            UPDATE headgate.live x SET due = v_now WHERE x.seq = j.seq;\n", "", "an expedited job keeps its due time"),
     Mutant(STEER, "    PERFORM headgate._schedule(p_seq, p_now, e.attempt, 0, NULL, e.progress);", "    PERFORM headgate._schedule(p_seq, p_now, 0, 0, NULL, e.progress);", "attempt numbers are used again after a restart"),
     Mutant(SWEEP, "    v_touched := v_touched || v_timers;\n", "", "a rate's timer is never looked at"),

@@ -29,7 +29,7 @@ BEGIN
         FROM headgate.jobs x WHERE x.seq = ANY (v_known) AND x.unique_key IS NOT NULL;
     END IF;
     v_seqs := headgate._hold_jobs(p_ids);
-    IF p_verb = 'restart' THEN  -- not who took an id since then: nobody here holds its unique key
+    IF p_verb = 'restart' THEN  -- not a job that took an id since then: its unique key is not held here
         v_seqs := ARRAY(SELECT s FROM unnest(v_seqs) AS s WHERE s = ANY (v_known));
         v_keys := headgate._needs_of(v_seqs);
     ELSIF p_verb = 'expedite' THEN
@@ -46,7 +46,7 @@ BEGIN
     END IF;
 
     FOREACH v_id IN ARRAY p_ids LOOP
-        -- Only what is held: a job that somebody else made since is not known here.
+        -- Only what is held: a job that was made since is not known here.
         SELECT x.seq, coalesce(l.state, e.state) AS state INTO j
         FROM headgate.jobs x LEFT JOIN headgate.live l ON l.seq = x.seq LEFT JOIN headgate.ended e ON e.seq = x.seq
         WHERE x.id = v_id AND x.seq = ANY (v_seqs);
@@ -59,8 +59,7 @@ BEGIN
             UPDATE headgate.live x SET cancel_requested = true WHERE x.seq = j.seq;
             wake := true;
         ELSIF v_ok AND p_verb = 'cancel' THEN
-            v_touched := v_touched || headgate._give_back(ARRAY[j.seq]);
-            PERFORM headgate._cancel(j.seq, v_now, p_keep);
+            v_touched := v_touched || headgate._cancel_pending(j.seq, v_now, p_keep);
             ended := true;
         ELSIF v_ok AND p_verb = 'restart' THEN
             v_ok := headgate._restart(j.seq, v_now);
@@ -86,9 +85,9 @@ BEGIN
 END $$;
 
 -- Hold the rules (1) and jobs by their ids (3); returns the jobs.
--- A caller's transaction may hold a job for minutes that it replaces. Whoever changes a number would wait for whoever
--- waits for such a job and holds the rules, and all others behind him. So nobody holds the rules while he waits for
--- long.
+-- A caller's transaction may hold a job for minutes that it replaces. A change of a number would wait for the step that
+-- waits for such a job and holds the rules, and all others behind the change. So the rules are let go during a long
+-- wait.
 CREATE OR REPLACE FUNCTION headgate._hold_jobs(p_ids text[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
