@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         JobFailed,
         JobNotFound,
         LeaseLost,
+        LifespanError,
         PayloadError,
         RetryLater,
         SchemaMismatch,
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
         StaleMessage,
         WrongState,
     )
+    from headgate.hooks.context import JobContext, current_job
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
     from headgate.retry import Retry
     from headgate.worker import Worker
-    from headgate.worker.run.context import JobContext, current_job
 
 __version__ = "0.1.0"
 
@@ -74,6 +75,7 @@ __all__ = [
     "JobNotFound",
     "JobState",
     "LeaseLost",
+    "LifespanError",
     "LimitInfo",
     "OverrideInfo",
     "PayloadError",
@@ -94,7 +96,7 @@ __all__ = [
 _ROOMS = {
     "app.app": ("App",),
     "app.audit": ("AuditReport",),
-    "worker.run.context": ("JobContext", "current_job"),
+    "hooks.context": ("JobContext", "current_job"),
     "app.explain": ("Explanation",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),

@@ -20,8 +20,8 @@ def test_the_public_names_are_these():
         "App", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "ConcurrencyLimit", "ConfigError",
         "EngineError", "EngineUnavailable", "Explanation", "FailJob", "FloatingLimit", "HeadgateError",
         "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext", "JobControl",
-        "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "LeaseLost", "LimitInfo",
-        "OverrideInfo", "PayloadError", "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze",
+        "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "LeaseLost", "LifespanError",
+        "LimitInfo", "OverrideInfo", "PayloadError", "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze",
         "StaleMessage", "Task", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 

@@ -17,6 +17,8 @@ from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
 from headgate.errors import ConfigError
 from headgate.forks import renew_after_fork
+from headgate.hooks.enqueued import tell_enqueued
+from headgate.hooks.hooks import Hooks
 from headgate.job import NewJob
 from headgate.limits.registered import DeclaredLimits
 
@@ -47,6 +49,7 @@ class Hub:
         self.clock = clock
         self.portal = Portal()
         self.limits = DeclaredLimits()
+        self.hooks = Hooks()
         self.decoders: dict[str, Callable[[str], Any]] = {}
         self._opened: Opened | None = None
         self.renew()
@@ -121,9 +124,14 @@ class Hub:
         """Store all of the jobs or none, in one step that also carries the limits they are the first to name."""
         engine = (await self.opened()).engine
         if connection is not None:
-            return await self._enqueue_within(engine, jobs, connection)
-        with self.limits.carried() as limits:
-            return await engine.enqueue(jobs, limits=limits)
+            stored = await self._enqueue_within(engine, jobs, connection)
+        else:
+            with self.limits.carried() as limits:
+                stored = await engine.enqueue(jobs, limits=limits)
+        if self.hooks.listeners:
+            within = connection is not None
+            await tell_enqueued(self.hooks.listeners, jobs, stored, within_transaction=within)
+        return stored
 
     async def _enqueue_within(
         self, engine: Engine, jobs: Sequence[NewJob], connection: Any

@@ -61,7 +61,8 @@ def worker(
     where it is installed. The store is the app's own; an app made by App()
     takes it from HEADGATE_URL.
 
-    Exits with 3 if a worker process of several could not start.
+    Exits with 3 if a worker process of several could not start, and with 4
+    if the app's lifespan failed.
     """
     from headgate.cli.times import duration
     from headgate.worker.process.config import Plan

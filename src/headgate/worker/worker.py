@@ -13,6 +13,7 @@ from typing import Self
 
 from headgate.engine.contract import Engine
 from headgate.errors import HeadgateError
+from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
 from headgate.worker.events import Event, Events, Listener
 from headgate.worker.options import CONCURRENCY, GRACE, LEASE, options
@@ -27,7 +28,8 @@ class Worker:
 
     `await worker.run()` works until `stop()` is called; `async with worker:` works beside whatever else the event
     loop does. `queues` is None (all), a list (strictly in this order) or weights. `concurrency` jobs run at once, of
-    which synchronous ones need one of `threads` threads each. `lease` and `grace` are seconds.
+    which synchronous ones need one of `threads` threads each. `lease` and `grace` are seconds. `hooks` are those of an
+    app, which passes them itself.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class Worker:
         lease: float | timedelta = LEASE,
         grace: float | timedelta = GRACE,
         name: str | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self.options = options(queues, concurrency, threads, lease, grace, name, internal=bool(floating))
         self._engine = engine
         self._tasks = tasks
         self._floating = floating
+        self._hooks = Hooks() if hooks is None else hooks
         self._events = Events()
         self._alone = False
         self._shift: Shift | None = None
@@ -102,7 +106,13 @@ class Worker:
             raise HeadgateError("this worker is running already; make another Worker to run a second one")
         self._loop = asyncio.get_running_loop()
         self._shift = Shift(
-            self._engine, self._tasks, self._floating, self.options, self._events, alone=self._alone
+            self._engine,
+            self._tasks,
+            self._floating,
+            self.options,
+            self._events,
+            self._hooks,
+            alone=self._alone,
         )
         work = self._work = self._loop.create_task(self._shift.work())
         try:

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from headgate.errors import EngineUnavailable, HeadgateError
+from headgate.errors import EngineUnavailable, HeadgateError, LifespanError
 from headgate.worker import registrations
 from headgate.worker.engine_status import Backoff
-from headgate.worker.process.config import CANNOT_START, DONE, RELOAD, Plan
+from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, Plan
 from headgate.worker.process.load import load_app
 from headgate.worker.process.logs import configure_logs
 from headgate.worker.process.reload import Reloader, wait_for_change
@@ -49,6 +49,9 @@ def _work(plan: Plan) -> int:
         app = load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
         registrations.note_store(app)
         _work_once_reachable(lambda: app.run_worker(**plan.options(), signals=True))
+    except LifespanError as error:
+        log.critical("%s", error, exc_info=error.__cause__)
+        return LIFESPAN_FAILED
     except HeadgateError as error:
         log.critical("%s", error)
         return CANNOT_START
@@ -79,7 +82,7 @@ def _work_and_reload(plan: Plan) -> int:
     except Exception:
         log.exception("cannot be loaded; waiting for a change")
         code = CANNOT_START
-    if code == CANNOT_START and not reloader.changed:
+    if code in (CANNOT_START, LIFESPAN_FAILED) and not reloader.changed:
         wait_for_change(plan.app_dir)
         return RELOAD
     return RELOAD if reloader.changed else code

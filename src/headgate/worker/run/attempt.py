@@ -7,7 +7,7 @@ import time
 from typing import Any, Literal
 
 from headgate.engine.contract import Attempt
-from headgate.worker.run.context import JobContext, ProgressSink
+from headgate.hooks.context import JobContext
 from headgate.worker.runnable import Runnable
 
 Fate = Literal["cancel", "timeout", "release", "abandon"]
@@ -17,13 +17,21 @@ Fate = Literal["cancel", "timeout", "release", "abandon"]
 class Run:
     """One attempt while it runs. `fate` stays None unless the worker asks it to end; the first reason counts."""
 
-    __slots__ = ("attempt", "context", "fate", "handle", "since", "started", "task", "timer")
+    __slots__ = (
+        "attempt", "context", "error", "fate", "handle", "in_thread", "since", "started", "task", "threaded", "timer",
+    )  # fmt: skip
 
-    def __init__(self, attempt: Attempt, task: Runnable, sink: ProgressSink) -> None:
+    def __init__(self, attempt: Attempt, task: Runnable, context: JobContext) -> None:
         self.attempt = attempt
         self.task = task
-        self.context = JobContext(attempt, sink)
+        self.context = context
         self.fate: Fate | None = None
+        self.error: BaseException | None = None
+        """What it ended with, once it has ended."""
+        self.threaded = not task.is_async
+        """Whether it has a thread for itself."""
+        self.in_thread = self.threaded
+        """Whether it is in code that cannot be interrupted: what surrounds a synchronous task can be."""
         self.since = time.monotonic()
         self.started = False
         self.handle: asyncio.Task[Any] | None = None
@@ -39,5 +47,5 @@ class Run:
         if self.fate is None or fate == "abandon":
             self.fate = fate
             self.context.ask_to_end()
-            if self.handle is not None and self.started:
+            if self.handle is not None and self.started and not self.in_thread:
                 self.handle.cancel()

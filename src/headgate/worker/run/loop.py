@@ -139,6 +139,7 @@ class ExchangeLoop:
 
     async def _register(self) -> None:
         await self._lease.begin()
+        self._runner.worker = self._lease.id
         self._doubt, self._unanswered = False, None
         self._rung = True
         self._events.emit("registered", worker=self._lease.id)
@@ -175,6 +176,7 @@ class ExchangeLoop:
             self._give_up(id, reports)
             raise
         self._works()
+        self._events.jobs.acknowledged(reports, answer.refused)
         self._last = self._time()
         self._poll_at = self._last + jittered(POLL)
         if self._is(id):
@@ -251,6 +253,7 @@ class ExchangeLoop:
         alive = frozenset(resumed.alive)
         abandoned = self._runner.abandon(alive)
         self._outbox.keep(alive)
+        self._events.jobs.in_doubt(alive)
         self._runner.cancel(resumed.cancelling)
         if resumed.taken_back:
             text = "%d jobs that were claimed in an answer that never arrived were given back"
@@ -263,7 +266,8 @@ class ExchangeLoop:
         """The worker was cut short: report what has ended, if that is possible at once."""
         if self._lease.held and not self._doubt and (reports := self._outbox.take()):
             with contextlib.suppress(HeadgateError):
-                await self._send(self._lease.id, reports, 0)
+                answer = await self._send(self._lease.id, reports, 0)
+                self._events.jobs.acknowledged(reports, answer.refused)
 
     def _works(self) -> None:
         """An exchange got through. A registration or a resumption does not count: reports may still be refused."""

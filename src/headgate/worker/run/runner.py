@@ -15,12 +15,13 @@ from typing import Any
 from headgate.clock import SECOND
 from headgate.engine.contract import Attempt, Failed, Known, Outcome
 from headgate.engine.rules.blame import APART
+from headgate.hooks.context import CURRENT, JobContext
 from headgate.worker.events import Events
 from headgate.worker.run.attempt import Run
 from headgate.worker.run.capacity import Capacity
-from headgate.worker.run.context import CURRENT
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.outcome import raised, returned, undecodable
+from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.threads import Mailbox, Threads
 from headgate.worker.runnable import Runnable
 
@@ -37,8 +38,11 @@ class Runner:
         outbox: Outbox,
         threads: Threads,
         capacity: Capacity,
+        surroundings: Surroundings,
         events: Events,
     ) -> None:
+        self.worker = ""
+        """The id under which the worker is registered with this part of the store."""
         self.running: dict[str, Run] = {}
         self.abandoned: set[Run] = set()
         self.started = 0
@@ -49,6 +53,7 @@ class Runner:
         self._outbox = outbox
         self._threads = threads
         self._capacity = capacity
+        self._surroundings = surroundings
         self._events = events
         self._mail = Mailbox[tuple[Run, Outcome]](loop, self._from_thread)
 
@@ -64,18 +69,25 @@ class Runner:
         try:
             args, kwargs = task.decode(attempt.args)
         except Exception as error:
-            self._settle(undecodable(attempt, error), attempt)
+            self._refuse(attempt, error)
             return
-        run = self.running[attempt.job] = Run(attempt, task, self._outbox.progress)
+        call = task.fn, args, kwargs
+        context = JobContext(attempt, self._outbox.progress, self.worker, self._surroundings.state, call)
+        run = self.running[attempt.job] = Run(attempt, task, context)
         self._capacity.take()
         self.suspects += attempt.suspicion >= APART
         if attempt.timeout is not None:
             run.timer = self._loop.call_later(attempt.timeout / SECOND, self._expire, run)
-        if task.is_async:
-            run.handle = self._loop.create_task(self._drive(run, args, kwargs))
+        self._events.jobs.started(attempt, self.worker)
+        if surrounded := self._surroundings.around(run):
+            run.in_thread = False
+        if task.is_async or surrounded:
+            if run.threaded:
+                self._threads.reserve()
+            run.handle = self._loop.create_task(self._drive(run, args, kwargs, surrounded=surrounded))
         else:
-            context = contextvars.copy_context()
-            self._threads.submit(lambda: context.run(self._call, run, args, kwargs))
+            copied = contextvars.copy_context()
+            self._threads.submit(lambda: copied.run(self._call, run, args, kwargs))
 
     def cancel(self, jobs: Iterable[str]) -> None:
         """A cancel was asked for these jobs: coroutines are cancelled, threads see the flag."""
@@ -95,17 +107,25 @@ class Runner:
         for run in runs:
             del self.running[run.attempt.job]
             run.interrupt("abandon")
+            self._events.jobs.abandoned(run.attempt, run.context.worker)
         return len(runs)
 
-    async def _drive(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    async def _drive(
+        self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any], *, surrounded: bool
+    ) -> None:
         run.started = True
         CURRENT.set(run.context)
         try:
             if run.fate is not None:
                 raise asyncio.CancelledError
-            outcome = returned(run, await run.task.fn(*args, **kwargs))
+            if surrounded:
+                outcome = returned(run, await self._surroundings.call(run, args, kwargs))
+            else:
+                outcome = returned(run, await run.task.fn(*args, **kwargs))
         except BaseException as error:  # also SystemExit: a task must not end the worker
             outcome = raised(run, error)
+        if run.threaded:
+            self._threads.done()
         self._end(run, outcome)
 
     def _call(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -131,9 +151,18 @@ class Runner:
             self.abandoned.discard(run)
         else:
             del self.running[run.attempt.job]
-            self._settle(outcome, run.attempt)
+            self._settle(outcome, run.attempt, run.error, run.seconds)
+        run.error = None  # its traceback leads back to here
 
-    def _settle(self, outcome: Outcome, attempt: Attempt) -> None:
+    def _refuse(self, attempt: Attempt, error: Exception) -> None:
+        """An attempt whose arguments do not fit its task ends before it has begun."""
+        self._events.jobs.started(attempt, self.worker)
+        self._settle(undecodable(attempt, error), attempt, error, 0.0)
+
+    def _settle(
+        self, outcome: Outcome, attempt: Attempt, error: BaseException | None, seconds: float
+    ) -> None:
+        self._events.jobs.ended(attempt, self.worker, outcome, error, seconds)
         self._outbox.settle(outcome)
         if type(outcome) is Failed:
             _log_failure(outcome, attempt)
@@ -142,7 +171,7 @@ class Runner:
 
     def _expire(self, run: Run) -> None:
         run.interrupt("timeout")
-        if run.handle is None and run.fate == "timeout":
+        if run.in_thread and run.fate == "timeout":
             log.warning(
                 "job %s (%s) is past its timeout of %g s; a thread cannot be stopped: it keeps its slots until it ends",
                 run.attempt.job,

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from types import FrameType
 
 from headgate.errors import HeadgateError
+from headgate.hooks.context import CURRENT
 from headgate.worker.events import Events
 from headgate.worker.run.attempt import Run
-from headgate.worker.run.context import CURRENT
 from headgate.worker.run.part import PartWork
 
 log = logging.getLogger("headgate.worker")

@@ -1,0 +1,48 @@
+"""What an app hangs around its work: middleware, and listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from headgate.app.client import Hub
+from headgate.hooks.events import JobEvent, JobEventName, WorkerEvent, WorkerEventName
+from headgate.hooks.listeners import check_names
+from headgate.hooks.middleware import Middleware, check_middleware
+
+M = TypeVar("M", bound=Middleware)
+J = TypeVar("J", bound=Callable[[JobEvent], Any])
+W = TypeVar("W", bound=Callable[[WorkerEvent], Any])
+
+
+class Hooked:
+    """The part of an app that stands around its jobs and listens to them."""
+
+    _hub: Hub
+
+    def middleware(self, fn: M, /) -> M:
+        """Put `async def around(job, call_next)` around every attempt, inside the middleware that was added before."""
+        self._hub.hooks.middleware.append(check_middleware(fn))
+        return fn
+
+    @overload
+    def on(self, name: JobEventName, /, *names: JobEventName) -> Callable[[J], J]: ...
+    @overload
+    def on(self, name: JobEventName, fn: J, /) -> J: ...
+    @overload
+    def on(self, name: WorkerEventName, /, *names: WorkerEventName) -> Callable[[W], W]: ...
+    @overload
+    def on(self, name: WorkerEventName, fn: W, /) -> W: ...
+    def on(self, *given: Any) -> Any:
+        """Listen: `@app.on("failed", "lost")` above a function, or `app.on("failed", function)`.
+
+        The function may be async. It gets a JobEvent, or a WorkerEvent; what it raises is logged and changes nothing.
+        """
+        called = bool(given) and not isinstance(given[-1], str)
+        names = check_names(given[:-1] if called else given)
+
+        def listen(fn: Any) -> Any:
+            self._hub.hooks.listeners.add(names, fn)
+            return fn
+
+        return listen(given[-1]) if called else listen
