@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +37,23 @@ def make_app(
 @pytest.fixture
 def app(make_app: MakeApp) -> App:
     return make_app()
+
+
+async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
+    """Wait for what a worker does beside this."""
+    async with asyncio.timeout(30):
+        while True:
+            found = condition()
+            if found if isinstance(found, bool) else await found:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def ended(app: App, *ids: str) -> None:
+    """Wait until these jobs, or all, have ended."""
+
+    async def all_have() -> bool:
+        jobs = [await app.handle(id).status() for id in ids]
+        return all(state.ended for state in jobs) and not await app.jobs(state=["ready", "running"])
+
+    await until(all_have)

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
 
 from headgate import App, ConfigError, LifespanError, current_job
-from tests.hooks.conftest import MakeApp
+from tests.hooks.conftest import MakeApp, until
 
 
 def noting(notes: list[str], state=None):
@@ -155,16 +155,16 @@ async def test_a_worker_that_is_stopped_while_its_lifespan_is_entered_gives_up_e
 async def test_a_lifespan_that_swallows_an_error_of_the_worker_does_not_hide_it(make_app: MakeApp):
     @asynccontextmanager
     async def lifespan(app: App):
-        try:
+        with suppress(asyncio.CancelledError):
             yield
-        except asyncio.CancelledError:
-            pass
 
     app = make_app(lifespan=lifespan)
     working = asyncio.create_task(app.run_worker())
-    await asyncio.sleep(0)
-    while not await app.workers():
-        await asyncio.sleep(0.01)
+
+    async def registered() -> bool:
+        return bool(await app.workers())
+
+    await until(registered)
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working

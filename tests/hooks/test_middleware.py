@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from headgate import App, ConfigError, FailJob, JobFailed, Retry, RetryLater, current_job
+from headgate import App, ConfigError, FailJob, FloatingLimit, JobFailed, Retry, RetryLater, current_job
+from tests.hooks.conftest import ended
 
 request_id: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="none")
 
@@ -193,8 +194,7 @@ async def test_a_synchronous_task_cannot_be_called_twice_at_once(app: App):
     assert "before it had ended" in str(await outcome(app, await work.enqueue()))
 
 
-@pytest.mark.parametrize("adding", ["async", "sync"], indirect=True)
-async def test_a_context_variable_that_middleware_sets_is_seen_by_the_task(app: App, adding):
+async def test_a_context_variable_that_middleware_sets_is_seen_by_the_task(app: App):
     seen = []
 
     @app.task
@@ -305,8 +305,7 @@ async def test_what_surrounds_a_synchronous_task_can_be_cancelled_before_it_runs
         job = await work.enqueue()
         await asyncio.wait_for(waiting.wait(), 20)
         await job.cancel()
-        while await job.status() == "running":
-            await asyncio.sleep(0.01)
+        await ended(app, job.id)
     assert (await job.status(), ran) == ("cancelled", [])
 
 
@@ -324,8 +323,7 @@ async def test_threads_that_are_kept_for_attempts_come_back(app: App):
 
     await app.enqueue_many(work.job(n) for n in range(20))
     async with app.worker(threads=1, concurrency=5):
-        while await app.jobs(state=["ready", "running"]):
-            await asyncio.sleep(0.01)
+        await ended(app)
     assert sorted(ran) == list(range(1, 20, 2))
 
 
@@ -335,8 +333,6 @@ async def test_refreshes_of_floating_limits_have_no_middleware_around_them(app: 
     @app.floating_limit("llm", default=1, every=1)
     async def llm(limit) -> int:
         return 2
-
-    from headgate import FloatingLimit
 
     @app.task(limits=[FloatingLimit("llm")])
     async def work() -> None: ...
