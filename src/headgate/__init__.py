@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         WrongState,
     )
     from headgate.hooks.context import JobContext, current_job
+    from headgate.hooks.dependencies import Depends
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
     from headgate.retry import Retry
@@ -55,6 +56,7 @@ __all__ = [
     "Changed",
     "ConcurrencyLimit",
     "ConfigError",
+    "Depends",
     "EngineError",
     "EngineUnavailable",
     "Explanation",
@@ -97,6 +99,7 @@ _ROOMS = {
     "app.app": ("App",),
     "app.audit": ("AuditReport",),
     "hooks.context": ("JobContext", "current_job"),
+    "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),

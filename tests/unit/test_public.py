@@ -17,7 +17,7 @@ def test_every_public_name_is_there_and_nothing_is_listed_twice():
 
 def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
-        "App", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "ConcurrencyLimit", "ConfigError",
+        "App", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "ConcurrencyLimit", "ConfigError", "Depends",
         "EngineError", "EngineUnavailable", "Explanation", "FailJob", "FloatingLimit", "HeadgateError",
         "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext", "JobControl",
         "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "LeaseLost", "LifespanError",

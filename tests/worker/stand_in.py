@@ -14,6 +14,7 @@ from headgate.engine import deadline
 from headgate.engine.contract import Attempt, Beat, Engine, Exchanged, Known, Report, Resumed, Settings
 from headgate.engine.memory import MemoryEngine
 from headgate.errors import EngineUnavailable, LeaseLost, PayloadError
+from headgate.hooks.dependencies import Dependency
 from headgate.hooks.hooks import Hooks
 from headgate.ids import new_id
 from headgate.job import Job, NewJob
@@ -42,6 +43,7 @@ class StandIn:
         self.is_async = inspect.iscoroutinefunction(fn)
         self.retry = retry
         self.schedule = schedule
+        self.dependencies: dict[str, Dependency] = {}
 
     def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:

@@ -1,11 +1,13 @@
-"""What an app hangs around its work: middleware, and listeners."""
+"""What an app hangs around its work: middleware, listeners, and in tests other dependencies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar, overload
 
 from headgate.app.client import Hub
+from headgate.app.signature import hints_of
 from headgate.hooks.events import JobEvent, JobEventName, WorkerEvent, WorkerEventName
 from headgate.hooks.listeners import check_names
 from headgate.hooks.middleware import Middleware, check_middleware
@@ -24,6 +26,10 @@ class Hooked:
         """Put `async def around(job, call_next)` around every attempt, inside the middleware that was added before."""
         self._hub.hooks.middleware.append(check_middleware(fn))
         return fn
+
+    def override(self, factory: Callable[..., Any], fake: Callable[..., Any]) -> AbstractContextManager[None]:
+        """Let tasks depend on what another function makes for a while: `with app.override(make_client, fake): …`."""
+        return self._hub.hooks.override(factory, fake, lambda function: hints_of(function, "override"))
 
     @overload
     def on(self, name: JobEventName, /, *names: JobEventName) -> Callable[[J], J]: ...

@@ -17,7 +17,7 @@ import msgspec
 from headgate.app.client import Hub
 from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions, OnConflict
-from headgate.app.signature import TaskSignature
+from headgate.app.signature import TaskSignature, hints_of
 from headgate.app.sync import Portal, twin
 from headgate.codec import Payload, decoder, encode_text
 from headgate.engine.contract import Limit
@@ -59,6 +59,8 @@ class Task(Generic[P, R]):
         self.schedule = schedule
         self._options = options
         self._signature = TaskSignature(fn, self.name)
+        self.dependencies = self._signature.dependencies
+        hub.hooks.check(self.dependencies, lambda function: hints_of(function, self.name))
         self._payload = self._compile_payload()
         self._parameters = Parameters(self.name, self._signature.types, self._signature.defaults)
         self._limits = self._compile_limits(limits)

@@ -6,9 +6,11 @@ import os
 import traceback
 from types import TracebackType
 
+from headgate import hooks
+
 LONGEST = 8192
 LONGEST_SUMMARY = 1024
-OWN_FRAMES = os.path.dirname(__file__) + os.sep
+OWN_FRAMES = (os.path.dirname(__file__) + os.sep, os.path.dirname(hooks.__file__) + os.sep)
 
 
 def error_text(error: BaseException) -> str:

@@ -1,4 +1,5 @@
-"""What an app has hung around the work of one worker: its lifespan around all of it, middleware around each attempt.
+"""What an app has hung around the work of one worker: its lifespan around all of it, middleware around each attempt,
+and inside of that the dependencies of the task.
 
 A synchronous task that has something around it is driven by a coroutine, like any other, and has a thread kept for it
 from its start. Only the call of the function itself is made there, in a copy of the coroutine's context: what
@@ -15,10 +16,12 @@ import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from headgate.errors import HeadgateError
 from headgate.hooks.events import WorkerEvent, WorkerEventName
+from headgate.hooks.filling import Filling, KeptDependencies
 from headgate.hooks.hooks import Hooks
 from headgate.hooks.lifespan import entered
 from headgate.hooks.middleware import around
@@ -39,6 +42,7 @@ class Surroundings:
     def __init__(self, hooks: Hooks, options: Options, threads: Threads) -> None:
         self.state: Any = None
         self.jobs = JobEvents(hooks.listeners)
+        self._kept = KeptDependencies()
         self._hooks = hooks
         self._options = options
         self._threads = threads
@@ -56,18 +60,27 @@ class Surroundings:
                     self._tell("worker_stopped")
             finally:
                 await self.jobs.close()
+                await self._kept.close()
 
     def around(self, run: Run) -> bool:
         """Whether this attempt has anything around it. Headgate's own jobs have not."""
-        return bool(self._hooks.middleware) and run.attempt.queue != INTERNAL
+        return bool(self._hooks.middleware or run.task.dependencies) and run.attempt.queue != INTERNAL
 
     async def call(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the attempt's function with all that is around it."""
 
         async def innermost() -> Any:
+            function = run.task.fn
+            if dependencies := run.task.dependencies:
+                plan = self._hooks.plan(run.task.name, dependencies)
+                filling = Filling(plan, run.context, self._kept)
+                if run.threaded:
+                    in_thread = partial(self._call_in_thread, run)
+                    return await filling.call_in_thread(in_thread, function, args, kwargs)
+                return await filling.call(function, args, kwargs)
             if run.threaded:
-                return await self._call_in_thread(run, lambda: run.task.fn(*args, **kwargs))
-            return await run.task.fn(*args, **kwargs)
+                return await self._call_in_thread(run, lambda: function(*args, **kwargs))
+            return await function(*args, **kwargs)
 
         return await around(tuple(self._hooks.middleware), run.context, innermost)
 
