@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -132,3 +133,62 @@ def test_a_lifespan_that_fails_ends_the_worker_with_a_line_and_a_code_of_its_own
     assert "Traceback" in written
     starts = hooked.read_text().splitlines()
     assert starts in (["entered"], ["entered"] * 2), "nothing is started again and again"
+
+
+CONFIGURED = """
+import logging
+
+logging.basicConfig(format="MINE %(name)s %(message)s %(job)s", level="WARNING", force=True)
+"""
+
+
+def run_one(headgate: Headgate, hooked: Path, *options: str) -> str:
+    """What a worker writes that runs one job."""
+    assert headgate.process("enqueue", "hooked:app", "work", "n=3", "--id", "j1").code == 0
+    process = start(headgate, *options)
+    try:
+        until(lambda: hooked.exists() and "told succeeded work" in hooked.read_text())
+        return stop(process)
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize("options", [[], pytest.param(["--processes", "2"], marks=pytest.mark.slow)])
+def test_a_line_of_task_code_names_its_job(headgate: Headgate, hooked: Path, options: list[str]) -> None:
+    written = run_one(headgate, hooked, *options)
+    (line,) = [line for line in written.splitlines() if "worked on 3" in line]
+    assert line.endswith("WARNING shop: worked on 3 [work j1 attempt 1]")
+    assert f"on sqlite:///{headgate.file}, all queues, concurrency 100" in written
+
+
+def test_a_json_line_of_task_code_carries_its_job(headgate: Headgate, hooked: Path) -> None:
+    written = run_one(headgate, hooked, "--log-json")
+    (line,) = [line for line in map(json.loads, written.splitlines()) if line["logger"] == "shop"]
+    assert (line["job"], line["task"], line["attempt"], line["queue"]) == ("j1", "work", 1, "default")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--log-level", "debug"], pytest.param(["--processes", "2"], marks=pytest.mark.slow)],
+    ids=str,
+)
+def test_logging_that_the_app_has_configured_stays(
+    headgate: Headgate, hooked: Path, options: list[str]
+) -> None:
+    module = headgate.folder / "hooked.py"
+    module.write_text(CONFIGURED + module.read_text())
+    written = run_one(headgate, hooked, *options)
+    assert "MINE shop worked on 3 j1" in written.splitlines()
+    assert "MINE headgate.worker worker" in written, "Headgate's own lines come by the same handler"
+    assert written.count("worked on 3") == 1
+
+
+def test_without_any_log_configuration_headgate_writes_nothing(headgate: Headgate, hooked: Path) -> None:
+    written = run_one(headgate, hooked, "--log-config", "none", "--log-level", "debug")
+    assert written == "worked on 3\n", "the last resort of Python's logging, for the app's own warning"
+
+
+def test_an_unknown_log_configuration_is_a_usage_error(headgate: Headgate, hooked: Path) -> None:
+    outcome = headgate("worker", "hooked:app", "--log-config", "logging.ini")
+    assert outcome.code == 2
+    assert "auto, or none" in outcome.err

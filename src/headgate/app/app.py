@@ -162,6 +162,7 @@ class App(Declarations, Hooked, Operations):
             self._tasks,
             floating=tuple(self._floating.values()),
             hooks=self._hub.hooks,
+            store=self._hub.shown_url,
             **options,
         )
 

@@ -49,6 +49,10 @@ def worker(
         str, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
     ] = "info",
     log_json: Annotated[bool, typer.Option("--log-json", help="One JSON object a log line.")] = False,
+    log_config: Annotated[
+        str,
+        typer.Option("--log-config", metavar="WHICH", help="auto, or none: logging is the app's business."),
+    ] = "auto",
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C. The first one lets running jobs finish; the second gives them back.
 
@@ -81,8 +85,9 @@ def worker(
         name=name,
         log_level=log_level,
         log_json=log_json,
+        log_config=log_config,
     )
-    _check(plan.options())
+    _check(plan)
     code = _supervise(plan) if processes > 1 or reload else _work(plan)
     if code != DONE:
         raise typer.Exit(code)
@@ -107,11 +112,13 @@ def _weight(name: str, text: str) -> float:
         raise ConfigError(f"--queues {name}={text}: a weight is a number above 0") from None
 
 
-def _check(given: dict[str, object]) -> None:
+def _check(plan: Plan) -> None:
     """Refuse a wrong option before any process is started."""
     from headgate.worker.options import options
+    from headgate.worker.process.logs import check_logs
 
-    options(**given)  # pyright: ignore[reportArgumentType]
+    options(**plan.options())
+    check_logs(plan.log_level, plan.log_config)
 
 
 def _work(plan: Plan) -> int:
@@ -127,5 +134,7 @@ def _supervise(plan: Plan) -> int:
     from headgate.worker.process.logs import configure_logs
     from headgate.worker.process.supervisor import supervise
 
-    configure_logs(plan.log_level, json=plan.log_json)
+    configure_logs(
+        plan.log_level, json=plan.log_json
+    )  # no app is loaded here: its lines are all Headgate's own
     return supervise(plan)

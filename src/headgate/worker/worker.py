@@ -11,6 +11,7 @@ from datetime import timedelta
 from types import FrameType, TracebackType
 from typing import Self
 
+from headgate import __version__
 from headgate.engine.contract import Engine
 from headgate.errors import HeadgateError
 from headgate.hooks.hooks import Hooks
@@ -29,7 +30,7 @@ class Worker:
     `await worker.run()` works until `stop()` is called; `async with worker:` works beside whatever else the event
     loop does. `queues` is None (all), a list (strictly in this order) or weights. `concurrency` jobs run at once, of
     which synchronous ones need one of `threads` threads each. `lease` and `grace` are seconds. `hooks` are those of an
-    app, which passes them itself.
+    app, which passes them itself, and `store` what it calls its store in logs.
     """
 
     def __init__(
@@ -45,11 +46,13 @@ class Worker:
         grace: float | timedelta = GRACE,
         name: str | None = None,
         hooks: Hooks | None = None,
+        store: str = "",
     ) -> None:
         self.options = options(queues, concurrency, threads, lease, grace, name, internal=bool(floating))
         self._engine = engine
         self._tasks = tasks
         self._floating = floating
+        self._store = store or type(engine).__name__
         self._hooks = Hooks() if hooks is None else hooks
         self._events = Events()
         self._alone = False
@@ -123,7 +126,7 @@ class Worker:
             await asyncio.wait([work])
             raise
         work.add_done_callback(_report_crash)
-        log.info("worker %s started", self.id or self.options.name, extra={"worker": self.id})
+        self._say_started()
         return self
 
     async def __aexit__(
@@ -139,6 +142,13 @@ class Worker:
         finally:
             log.info("worker %s stopped", self.id or self.options.name, extra={"worker": self.id})
             self._shift = None
+
+    def _say_started(self) -> None:
+        served = self.options.queues.served
+        queues = "all queues" if served is None else f"queues {', '.join(served)}"
+        text = "worker %s started: headgate %s on %s, %s, concurrency %d"
+        name, most = self.id or self.options.name, self.options.concurrency
+        log.info(text, name, __version__, self._store, queues, most, extra={"worker": self.id})
 
     async def _begun(self, work: asyncio.Task[None]) -> None:
         """Wait for the first registration, for the news that the engine cannot be reached for now, or for the end."""

@@ -30,7 +30,6 @@ log = logging.getLogger("headgate.worker")
 
 def work(plan: Plan) -> int:
     """Do what the plan says; returns the exit code."""
-    configure_logs(plan.log_level, json=plan.log_json)
     if plan.registry is not None:
         registrations.keep_in(plan.registry)
     if plan.supervised:
@@ -46,7 +45,7 @@ def run(main: Callable[[], Any]) -> None:
 
 def _work(plan: Plan) -> int:
     try:
-        app = load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
+        app = _load(plan)
         registrations.note_store(app)
         _work_once_reachable(lambda: app.run_worker(**plan.options(), signals=True))
     except LifespanError as error:
@@ -56,6 +55,14 @@ def _work(plan: Plan) -> int:
         log.critical("%s", error)
         return CANNOT_START
     return DONE
+
+
+def _load(plan: Plan) -> Any:
+    """The app; it comes before logs are configured, since it may configure them itself."""
+    try:
+        return load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
+    finally:
+        configure_logs(plan.log_level, json=plan.log_json, config=plan.log_config)
 
 
 def _work_once_reachable(main: Callable[[], Any]) -> None:

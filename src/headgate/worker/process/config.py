@@ -35,6 +35,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     log_level: str = "info"
     log_json: bool = False
+    log_config: str = "auto"
     supervised: bool = False
     registry: int | None = None
     """An open file in which a worker process notes its registrations for its supervisor."""

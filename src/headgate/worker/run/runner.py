@@ -13,8 +13,9 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Attempt, Failed, Known, Outcome
+from headgate.engine.contract import Attempt, Failed, Known, Outcome, Stopped
 from headgate.engine.rules.blame import APART
+from headgate.errors import RetryLater
 from headgate.hooks.context import CURRENT, JobContext
 from headgate.worker.events import Events
 from headgate.worker.run.attempt import Run
@@ -165,9 +166,42 @@ class Runner:
         self._events.jobs.ended(attempt, self.worker, outcome, error, seconds)
         self._outbox.settle(outcome)
         if type(outcome) is Failed:
-            _log_failure(outcome, attempt)
+            self._log_failure(outcome, attempt, error)
         elif log.isEnabledFor(logging.DEBUG):
-            log.debug("job %s: %s", attempt.job, type(outcome).__name__.lower(), extra=_fields(attempt))
+            self._log_end(outcome, attempt, seconds)
+
+    def _log_failure(self, failed: Failed, attempt: Attempt, error: BaseException | None) -> None:
+        """The template is constant and the exception comes along, so that collectors of errors can group them."""
+        first_line, fields = failed.error.partition("\n")[0], self._fields(attempt)
+        if failed.retry_in is None:
+            text = "job %s (%s) failed on attempt %d: %s"
+            log.error(
+                text, attempt.job, attempt.task, attempt.number, first_line, exc_info=error, extra=fields
+            )
+            return
+        on_purpose = isinstance(error, RetryLater) and error.__cause__ is None
+        text = "job %s (%s) failed on attempt %d, next in %.3g s: %s"
+        wait, trace = failed.retry_in / SECOND, None if on_purpose else error
+        log.warning(
+            text, attempt.job, attempt.task, attempt.number, wait, first_line, exc_info=trace, extra=fields
+        )
+
+    def _log_end(self, outcome: Outcome, attempt: Attempt, seconds: float) -> None:
+        waiting = max(attempt.started_at - (attempt.due or attempt.enqueued_at), 0) / SECOND
+        text = "job %s (%s) %s on attempt %d in %.3g s, after waiting %.3g s"
+        fields = {**self._fields(attempt), "duration": seconds, "waiting": waiting}
+        how = "was cancelled" if type(outcome) is Stopped else type(outcome).__name__.lower()
+        log.debug(text, attempt.job, attempt.task, how, attempt.number, seconds, waiting, extra=fields)
+
+    def _fields(self, attempt: Attempt) -> dict[str, Any]:
+        return {
+            "job": attempt.job,
+            "task": attempt.task,
+            "attempt": attempt.number,
+            "queue": attempt.queue,
+            "tenant": attempt.tenant or None,
+            "worker": self.worker,
+        }
 
     def _expire(self, run: Run) -> None:
         run.interrupt("timeout")
@@ -177,20 +211,6 @@ class Runner:
                 run.attempt.job,
                 run.attempt.task,
                 (run.attempt.timeout or 0) / SECOND,
-                extra=_fields(run.attempt),
+                extra=self._fields(run.attempt),
             )
             self._events.emit("overrun", job=run.attempt.job)
-
-
-def _log_failure(failed: Failed, attempt: Attempt) -> None:
-    if failed.retry_in is None:
-        log.error("job %s (%s) failed: %s", attempt.job, attempt.task, failed.error, extra=_fields(attempt))
-    else:
-        first_line = failed.error.partition("\n")[0]
-        wait = failed.retry_in / SECOND
-        text = "job %s (%s) failed, attempt %d, next in %.3g s: %s"
-        log.warning(text, attempt.job, attempt.task, attempt.number, wait, first_line, extra=_fields(attempt))
-
-
-def _fields(attempt: Attempt) -> dict[str, Any]:
-    return {"job": attempt.job, "task": attempt.task, "attempt": attempt.number, "queue": attempt.queue}
