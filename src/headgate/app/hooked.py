@@ -22,10 +22,10 @@ class Hooked:
 
     _hub: Hub
 
-    def middleware(self, fn: M, /) -> M:
+    def middleware(self, function: M, /) -> M:
         """Put `async def around(job, call_next)` around every attempt, inside the middleware that was added before."""
-        self._hub.hooks.middleware.append(check_middleware(fn))
-        return fn
+        self._hub.hooks.middleware.append(check_middleware(function))
+        return function
 
     def override(self, factory: Callable[..., Any], fake: Callable[..., Any]) -> AbstractContextManager[None]:
         """Let tasks depend on what another function makes for a while: `with app.override(make_client, fake): …`."""
