@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from urllib.parse import urlsplit
 
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 # `pg_stat_statements` counts for the row about traffic; everybody is measured with it.
 SETTINGS = ("shared_buffers=256MB", "max_wal_size=4GB", "shared_preload_libraries=pg_stat_statements")

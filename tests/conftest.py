@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres_binaries, postgres_server
+from tests.support import postgres_binaries, postgres_server
 
 REDIS, POSTGRES = ("valkey", "redis"), ("postgres",)
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from headgate.app.audit import AuditReport
     from headgate.app.explain import Explanation
     from headgate.app.handle import JobHandle
-    from headgate.app.importing import ImportAttempt, ImportLimit, ImportRecord, ImportRetry
+    from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
-    from headgate.app.operations import Changed
+    from headgate.app.steering import Changed
     from headgate.app.task import Task
     from headgate.errors import (
         CancelJob,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from headgate.hooks.dependencies import Depends
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
+    from headgate.limits.imported import ImportLimit
     from headgate.retry import Retry
     from headgate.worker import Worker
 
@@ -102,11 +103,12 @@ _ROOMS = {
     "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
     "app.handle": ("JobHandle",),
-    "app.importing": ("ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry"),
+    "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
     "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
     "job": ("JobState",),
     "limits": ("ConcurrencyLimit", "FloatingLimit", "RateLimit"),
-    "app.operations": ("Changed",),
+    "limits.imported": ("ImportLimit",),
+    "app.steering": ("Changed",),
     "retry": ("Retry",),
     "app.task": ("Task",),
     "worker": ("Worker",),

@@ -24,7 +24,7 @@ def duration_us(value: float | timedelta, what: str) -> int:
 
 
 def instant_us(value: datetime, what: str) -> int:
-    """A point in time in microseconds; naive datetimes are refused, since nobody can say which zone they mean."""
+    """A point in time in microseconds; naive datetimes are refused, since their zone is unknown."""
     if not isinstance(value, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError(f"{what} must be a datetime with a time zone, not {value!r}")
     if value.tzinfo is None or value.utcoffset() is None:

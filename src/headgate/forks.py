@@ -11,7 +11,7 @@ class Renewable(Protocol):
     """Something with locks."""
 
     def renew(self) -> None:
-        """Make new ones: this is the child, and nobody else is here yet."""
+        """Make new ones: this is the child, which has no other thread yet."""
         ...
 
 

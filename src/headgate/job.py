@@ -31,7 +31,7 @@ class JobState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens unless somebody restarts it."""
+        """Whether nothing more happens unless the job is restarted."""
         return self in ENDED
 
 

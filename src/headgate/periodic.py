@@ -1,4 +1,4 @@
-"""Periodic tasks: when they tick, and what becomes of ticks that nobody was there for.
+"""Periodic tasks: when they tick, and what becomes of ticks that no worker was there for.
 
 A schedule is a pure function of time: every worker computes the same ticks, the engine lets one of them win each.
 `every=` ticks on a fixed grid (whole multiples since 1970, UTC): `every=3600` means each full hour, and neither a
@@ -24,7 +24,7 @@ from headgate.cron import Cron
 from headgate.errors import ConfigError
 
 CatchUp = Literal["one", "none", "all"]
-MOST = 1000
+MOST_TICKS = 1000
 IN_TIME = 60 * SECOND
 
 
@@ -61,7 +61,7 @@ class Schedule:
         """The ticks after `last` and up to `now` that should be run, oldest first."""
         match self.catch_up:
             case "all":
-                return self._latest(last, now, MOST)
+                return self._latest(last, now, MOST_TICKS)
             case "one":
                 return self._latest(last, now, 1)
             case "none":

@@ -10,7 +10,7 @@ import pytest
 from headgate import App
 from headgate.testing import Clock
 from headgate.testing.plugin import AppFactory
-from tests.stores import STORES, fresh_url
+from tests.support.stores import STORES, fresh_url
 
 
 @pytest.fixture

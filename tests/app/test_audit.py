@@ -104,7 +104,7 @@ async def spoilt() -> AsyncIterator[tuple[App, Any]]:
     async def work(key: Annotated[int, ConcurrencyLimit(1, scope="key")]) -> None: ...
 
     first, second = await work.enqueue(1), await work.enqueue(1)
-    engine = await app._hub.engine()  # pyright: ignore[reportPrivateUsage]
+    engine = await app._client.engine()  # pyright: ignore[reportPrivateUsage]
     assert isinstance(engine, MemoryEngine)
     store = engine._store  # pyright: ignore[reportPrivateUsage]
     await first.cancel()

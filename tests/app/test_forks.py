@@ -43,7 +43,7 @@ def test_a_forked_child_opens_the_store_for_itself(tmp_path: Path):
         assert app.handle(id).result_sync(timeout=10) == 4
 
 
-@pytest.mark.parametrize("hold", ["hub", "limits", "portal", "engine"])
+@pytest.mark.parametrize("hold", ["client", "limits", "sync_loop", "engine"])
 def test_a_child_that_was_forked_while_a_thread_was_opening_the_store_opens_it_itself(
     tmp_path: Path, hold: str
 ):
@@ -54,21 +54,21 @@ def test_a_child_that_was_forked_while_a_thread_was_opening_the_store_opens_it_i
         return n * 2
 
     double.enqueue_sync(0)
-    hub = app._hub  # pyright: ignore[reportPrivateUsage]
-    engine: Any = app.portal.run(hub.engine())
+    client = app._client  # pyright: ignore[reportPrivateUsage]
+    engine: Any = app.sync_loop.run(client.engine())
     locks = {
-        "hub": hub._lock,  # pyright: ignore[reportPrivateUsage]
-        "limits": hub.limits._lock,  # pyright: ignore[reportPrivateUsage]
-        "portal": app.portal._lock,  # pyright: ignore[reportPrivateUsage]
+        "client": client._lock,  # pyright: ignore[reportPrivateUsage]
+        "limits": client.limits._lock,  # pyright: ignore[reportPrivateUsage]
+        "sync_loop": app.sync_loop._lock,  # pyright: ignore[reportPrivateUsage]
         "engine": engine._opening,
     }
     context = multiprocessing.get_context("fork")
     process = context.Process(target=lambda: double.enqueue_sync(1))
     with locks[hold]:  # as a thread of the parent would, which the child has not got
-        if hold == "hub":
-            hub._opening = Future()  # pyright: ignore[reportPrivateUsage]
+        if hold == "client":
+            client._opening = Future()  # pyright: ignore[reportPrivateUsage]
         process.start()
-    hub._opening = None  # pyright: ignore[reportPrivateUsage]
+    client._opening = None  # pyright: ignore[reportPrivateUsage]
     process.join(30)
     assert process.exitcode == 0
     assert app.count_sync() == 2

@@ -182,7 +182,7 @@ async def test_a_single_job_that_refuses_raises(app: App, double: Any):
 
 
 async def test_a_filter_is_steered_in_batches(app: App, double: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("headgate.app.operations.BATCH", 7)
+    monkeypatch.setattr("headgate.app.steering.JOBS_PER_STEP", 7)
     await app.enqueue_many(double.job(n) for n in range(1, 31))
     await app.enqueue_many(double.options(queue="other").job(n) for n in range(1, 6))
     assert (await app.cancel(queue="default")).done == 30
@@ -194,7 +194,7 @@ async def test_a_filter_is_steered_in_batches(app: App, double: Any, monkeypatch
 
 
 async def test_a_filter_of_running_jobs_is_passed_over_once(app: App, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("headgate.app.operations.BATCH", 2)
+    monkeypatch.setattr("headgate.app.steering.JOBS_PER_STEP", 2)
     started = asyncio.Event()
 
     @app.task

@@ -361,7 +361,7 @@ async def test_all_limits_are_read_in_pages(app: App, monkeypatch: pytest.Monkey
 
     await app.enqueue_many(work.job(n) for n in range(10))
     everything = await app.limits()
-    monkeypatch.setattr("headgate.app.operations.PAGE", 3)
+    monkeypatch.setattr("headgate.app.operations.LIMITS_PER_STEP", 3)
     assert await app.limits() == everything
     assert await app.limits(size=5) == everything[:5]
     assert len(everything) == 11

@@ -11,8 +11,8 @@ import pytest
 
 from headgate import App, ConfigError, EngineUnavailable
 from headgate.engine.memory import MemoryEngine
-from tests.processes.child import Child
-from tests.sqlite.test_busy import HOLD, hold
+from tests.support.child import Child
+from tests.support.sqlite_lock import HOLD, hold
 
 
 async def test_who_gives_up_while_the_store_is_opened_does_so_alone(tmp_path: Path):
@@ -40,7 +40,7 @@ async def test_who_gives_up_while_the_store_is_opened_does_so_alone(tmp_path: Pa
 @pytest.mark.parametrize(("given", "seconds"), [(5, 5), (0.1, 0.1), (timedelta(minutes=2), 120)])
 def test_the_timeout_of_a_store_is_a_duration(given: Any, seconds: float):
     app = App("memory://", timeout=given)
-    assert app._hub.settings.timeout == seconds * 1_000_000  # pyright: ignore[reportPrivateUsage]
+    assert app._client.settings.timeout == seconds * 1_000_000  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 import pytest
 
 from headgate import App, EngineUnavailable, JobHandle, Task
-from headgate.app.sync import Portal
+from headgate.app.sync import SyncLoop
 from headgate.app.task import TaskWithOptions
 
 
@@ -76,11 +76,11 @@ def test_a_task_may_enqueue_from_its_thread(app: App, double: Task[[int], int]):
 
 
 def test_an_app_is_a_context_manager_without_a_loop():
-    before = set(threading.enumerate())  # other tests may have left portals of their own
+    before = set(threading.enumerate())  # other tests may have left sync loops of their own
     with App("memory://") as app:
         assert app.limits_sync() == []
     left = set(threading.enumerate()) - before
-    assert not [thread for thread in left if thread.name == "headgate-portal"]
+    assert not [thread for thread in left if thread.name == "headgate-sync"]
 
 
 async def test_an_app_is_a_context_manager_in_a_loop():
@@ -108,7 +108,7 @@ def test_every_awaitable_method_has_a_twin(kind: type):
 
 
 def test_who_waits_in_a_portal_that_is_closed_is_told_so():
-    portal, begun, told = Portal(), threading.Event(), Future[None]()
+    sync_loop, begun, told = SyncLoop(), threading.Event(), Future[None]()
 
     async def work() -> None:
         begun.set()
@@ -116,14 +116,14 @@ def test_who_waits_in_a_portal_that_is_closed_is_told_so():
 
     def wait() -> None:
         try:
-            told.set_result(portal.run(work()))
+            told.set_result(sync_loop.run(work()))
         except BaseException as error:
             told.set_exception(error)
 
     thread = threading.Thread(target=wait)
     thread.start()
     assert begun.wait(10)
-    portal.close()
+    sync_loop.close()
     with pytest.raises(EngineUnavailable, match="closed before this was done"):
         told.result(10)
     thread.join()

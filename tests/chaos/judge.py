@@ -7,137 +7,19 @@ Each check is a function from a `Case` to sentences; no sentence means that noth
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from tests.chaos import rules
-from tests.chaos.lives import Life, lives
-from tests.chaos.notes import Note, of
+from tests.chaos.arrivals import history_goes_on, replaced_jobs_do_not_start
+from tests.chaos.case import Case, Word, name_of
+from tests.chaos.lives import Life
+from tests.chaos.notes import of
 from tests.chaos.rules import Rate
 
-PROMPT = 500_000_000
-"""Nanoseconds from a claim to the start of its job where no fault explains more."""
 MOST_SAID = 20
 """Complaints of one check; more of the same help nobody."""
-
-
-NEVER = 1 << 62
-
-
-class Word(NamedTuple):
-    """What an operator said about a limit or a queue, when it was asked for and when it was answered."""
-
-    asked: int
-    acked: int
-    value: Any
-
-
-class Final(msgspec.Struct):
-    """What the store says when everything has come to rest: the state and last attempt of each job that is left, and of
-    those that had several attempts how each of them ended."""
-
-    states: dict[str, str]
-    attempts: dict[str, int]
-    outcomes: dict[str, list[str]]
-    audit: list[str] = msgspec.field(default_factory=list[str])
-    stuck: list[str] = msgspec.field(default_factory=list[str])
-    held: list[str] = msgspec.field(default_factory=list[str])
-
-
-class Case:
-    """All that is known about a run. `maxima` may be lowered to see that the judge would notice."""
-
-    def __init__(
-        self,
-        notes: Sequence[Note],
-        final: Final,
-        maxima: Mapping[str, int] = rules.MAXIMA,
-        buckets: Mapping[str, Rate] = rules.BUCKETS,
-        windows: Mapping[str, Rate] = rules.WINDOWS,
-    ) -> None:
-        self.notes = sorted(notes, key=lambda each: each["t"])
-        self.final = final
-        self.maxima = maxima
-        self.buckets = buckets
-        self.windows = windows
-        self._words: dict[tuple[str, str | None], list[Word]] = {}
-
-    @cached_property
-    def lives(self) -> list[Life]:
-        return lives(self.notes)
-
-    @cached_property
-    def by_job(self) -> dict[str, list[Life]]:
-        found: defaultdict[str, list[Life]] = defaultdict(list)
-        for life in self.lives:
-            found[life.job].append(life)
-        return found
-
-    @cached_property
-    def by_key(self) -> dict[str, list[Life]]:
-        found: defaultdict[str, list[Life]] = defaultdict(list)
-        for life in self.lives:
-            for key in life.keys:
-                found[key].append(life)
-        return found
-
-    @cached_property
-    def acknowledged(self) -> dict[str, dict[str, Any]]:
-        """By job, what its producer was told."""
-        acked = [each for each in of(self.notes, "acked") if each["verb"] == "enqueue"]
-        return {job["id"]: {**job, "t": each["t"]} for each in acked for job in each["jobs"]}
-
-    def asked(self, verb: str, kind: str = "asked") -> dict[str, int]:
-        """By job, when an operator last asked for this (or was told that it is done)."""
-        found = [each for each in of(self.notes, kind) if each["verb"] == verb and "ids" in each]
-        return {id: each["t"] for each in found for id in each["ids"]}
-
-    def words(self, verb: str, key: str | None = None) -> list[Word]:
-        """What operators said about limits and queues, in the order in which they asked."""
-        if (verb, key) not in self._words:
-            self._words[verb, key] = self._find_words(verb, key)
-        return self._words[verb, key]
-
-    def _find_words(self, verb: str, key: str | None) -> list[Word]:
-        found: list[Word] = []
-        open: dict[int, int] = {}
-        for each in of(self.notes, "asked", "acked"):
-            if each["verb"] == verb and each.get("key") == key:
-                if each["kind"] == "asked":
-                    open[each["pid"]] = len(found)
-                    found.append(Word(each["t"], NEVER, each.get("max", verb)))
-                else:
-                    at = open[each["pid"]]
-                    found[at] = found[at]._replace(acked=each["t"])
-        return found
-
-    @cached_property
-    def troubles(self) -> list[tuple[int, int]]:
-        """When something was wrong, and for a lease behind it."""
-        begun: dict[Any, int] = {}
-        found: list[tuple[int, int]] = []
-        for each in self.notes:
-            match each["kind"]:
-                case "fault" | "frozen":
-                    begun[each.get("id", each["pid"])] = each["t"]
-                case "healed" | "thawed" if (
-                    since := begun.pop(each.get("id", each["pid"]), None)
-                ) is not None:
-                    found.append((since, each["t"] + int(rules.LEASE * 1e9)))
-                case _:
-                    pass
-        return found
-
-    def claimed(self, life: Life) -> int:
-        """When it was claimed at the earliest; long before its start only if something was wrong meanwhile."""
-        if any(since <= life.start and life.claimed <= until for since, until in self.troubles):
-            return life.claimed
-        return max(life.claimed, life.start - PROMPT)
-
 
 Check = Callable[[Case], Iterator[str]]
 
@@ -164,9 +46,12 @@ def every_acknowledged_job_ends(case: Case) -> Iterator[str]:
 
 
 def every_acknowledged_job_runs(case: Case) -> Iterator[str]:
-    """To its end, unless it was cancelled; a job that fails is one that was told to."""
-    cancelled = case.asked("cancel")
+    """To its end, unless it was cancelled or replaced; a job that fails is one that was told to. What was imported as
+    ended is left to another check."""
+    cancelled = case.asked("cancel").keys() | case.may_be_replaced
     for id, job in case.acknowledged.items():
+        if job.get("past", ["failed"])[-1:] in (["succeeded"], ["cancelled"]):
+            continue
         state, ran = case.final.states.get(id), case.by_job.get(id, [])
         finished = any(life.how == "ok" for life in ran)
         if job["task"] in rules.ENDS_FAILED:
@@ -233,11 +118,6 @@ def limits_hold(case: Case) -> Iterator[str]:
             if len(running) > most:
                 who = ", ".join(f"{each.job}#{each.attempt}" for each in running)
                 yield f"{len(running)} ran at once on {key}, {most} may: {who} at {life.start}"
-
-
-def name_of(key: str) -> str:
-    """The limit that a key belongs to: `plan@acme=2` is one of `plan`."""
-    return key.partition("=")[0].partition("@")[0]
 
 
 def _in_force(case: Case, key: str, life: Life) -> int:
@@ -356,6 +236,8 @@ CHECKS: tuple[Check, ...] = (
     lines_are_in_order,
     paused_queues_rest,
     cancelled_jobs_do_not_start,
+    replaced_jobs_do_not_start,
+    history_goes_on,
     ticks_come_once,
     nothing_is_left,
 )

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tests.chaos.proxy import Proxy
-from tests.postgres_server import PostgresProcess
-from tests.redis.cluster import Cluster, free_cluster_port
-from tests.redis_servers import RedisProcess, binary
+from tests.support.postgres_server import PostgresProcess
+from tests.support.proxy import Proxy
+from tests.support.redis_cluster import Cluster, free_cluster_port
+from tests.support.redis_servers import RedisProcess, binary
 
 Fault = Callable[[random.Random], float]
 """Does harm; returns how many seconds it lasts, after which `heal` ends it."""
@@ -63,7 +63,7 @@ class Place(ABC):
     def heal(self) -> None:
         """Everything works again."""
         for proxy in self.proxies:
-            proxy.heal()
+            proxy.forward()
 
     def close(self) -> None:
         """For good."""
@@ -83,7 +83,7 @@ class Place(ABC):
         return dice.uniform(0.5, 2)
 
     def _cut(self, dice: random.Random) -> float:
-        dice.choice(self.proxies).cut(dice.choice([0.3, 1]), dice)
+        dice.choice(self.proxies).halve(dice.choice([0.3, 1]), dice)
         return 0.3
 
 

@@ -22,6 +22,7 @@ from headgate import JobExists, WrongState
 from headgate.errors import HeadgateError
 from headgate.job import NewJob
 from tests.chaos import rules, shop
+from tests.chaos.imports import record, said_of
 from tests.chaos.notes import note
 from tests.chaos.shop import app
 
@@ -29,7 +30,7 @@ BACKLOG = 150
 """Unfinished jobs above which it waits: the rates would let them grow without end."""
 CUSTOMERS, DOCKS, LINES, ADJUSTED, ACCOUNTS, UNIQUES = 8, 3, 4, 3, 3, 4
 TENANTS = [f"tenant-{n}" for n in range(4)]
-CONFLICTS: list[Literal["return", "raise"]] = ["return", "return", "raise"]
+CONFLICTS: list[Literal["return", "raise", "replace"]] = ["return", "return", "raise", "replace"]
 Make = Callable[[float, dict[str, Any]], NewJob]
 UNFINISHED = ["scheduled", "ready", "waiting", "running"]
 
@@ -48,6 +49,7 @@ class Producer:
         """One operation. One that fails is forgotten: the notes say that it was asked for."""
         verbs: list[tuple[int, Callable[[], None]]] = [
             (30, self.enqueue),
+            (3, self.bring),
             (2, self.cancel),
             (1, self.restart),
             (1, self.expedite),
@@ -71,7 +73,8 @@ class Producer:
 
     def _enqueued(self, jobs: list[NewJob], *, again: bool) -> bool:
         ids = [job.id for job in jobs]
-        note("asked", verb="enqueue", ids=ids)
+        replaces = [(job.id, job.unique) for job in jobs if job.unique and job.on_conflict == "replace"]
+        note("asked", verb="enqueue", ids=ids, replaces=replaces)
         try:
             handles = [app.enqueue_sync(jobs[0])] if len(jobs) == 1 else app.enqueue_many_sync(jobs)
         except JobExists as error:
@@ -89,13 +92,27 @@ class Producer:
         self.ids = [*self.ids, *(each["id"] for each in said)][-200:]
         return True
 
+    def bring(self) -> None:
+        """Import jobs from a system that never was; sometimes the same records again."""
+        records = [record(self.dice, self.new_id()) for _ in range(self.dice.choice([1, 3]))]
+        for _ in range(self.dice.choice([1, 1, 2])):
+            note("asked", verb="import", ids=[each.id for each in records])
+            results = app.import_jobs_sync(records)
+            stored = [each for each, result in zip(records, results, strict=True) if result.refused is None]
+            note("acked", verb="import", jobs=[said_of(each) for each in stored])
+            self.ids = [*self.ids, *(each.id for each in stored)][-200:]
+
+    def new_id(self) -> str:
+        """One that is given once."""
+        self.count += 1
+        return f"{os.getpid()}-{self.count}-{self.dice.randrange(10**9)}"
+
     def job(self) -> NewJob:
         """Of any task, with any options."""
         dice = self.dice
-        self.count += 1
         weights = [weight for weight, _ in self.kinds]
         make = dice.choices([make for _, make in self.kinds], weights)[0]
-        options: dict[str, Any] = {"id": f"{os.getpid()}-{self.count}-{dice.randrange(10**9)}"}
+        options: dict[str, Any] = {"id": self.new_id()}
         if make not in (self.queue_up, self.only_one):
             if dice.random() < 0.2:
                 options["priority"] = dice.choice([5, 20, 80])
@@ -215,6 +232,7 @@ def _said(job: NewJob, id: str) -> dict[str, Any]:
         "priority": job.priority,
         "delayed": bool(job.delay or job.at),
         "line": job.args if job.task == "queue_up" else None,
+        "unique": job.unique,
     }
 
 

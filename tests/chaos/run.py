@@ -17,8 +17,9 @@ from headgate import App
 from headgate.app.info import JobInfo
 from headgate.errors import HeadgateError
 from tests.chaos import notes, rules
+from tests.chaos.case import Case, Final
 from tests.chaos.fleet import Fleet
-from tests.chaos.judge import Case, Final, judge
+from tests.chaos.judge import judge
 from tests.chaos.notes import note
 from tests.chaos.places import PLACES, Place
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests import postgres_server
 from tests.chaos import notes, rules
-from tests.chaos.judge import Case, Final, judge
+from tests.chaos.case import Case, Final
+from tests.chaos.judge import judge
 from tests.chaos.places import PLACES
-from tests.redis_servers import binary
+from tests.support import postgres_server
+from tests.support.redis_servers import binary
 
 pytestmark = [pytest.mark.slow, pytest.mark.chaos, pytest.mark.timeout(180)]
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.chaos import rules
-from tests.chaos.judge import CHECKS, Case, Final, judge
+from tests.chaos.case import Case, Final
+from tests.chaos.judge import CHECKS, judge
 from tests.chaos.notes import Note
 
 MS = 1_000_000
@@ -28,6 +29,13 @@ class Story:
     def enqueue(self, at: float, id: str, task: str = "visit", line: str | None = None) -> None:
         self.note(at, "asked", 90, verb="enqueue", ids=[id])
         job = {"id": id, "own": True, "task": task, "priority": 50, "delayed": False, "line": line}
+        self.note(at + 1, "acked", 90, verb="enqueue", jobs=[job])
+        self.final.states[id], self.final.attempts[id] = "succeeded", 1
+
+    def only_one(self, at: float, id: str, name: str, *, replace: bool = False) -> None:
+        replaces = [(id, name)] if replace else []
+        self.note(at, "asked", 90, verb="enqueue", ids=[id], replaces=replaces)
+        job = {"id": id, "own": True, "task": "only_one", "line": None, "unique": name}
         self.note(at + 1, "acked", 90, verb="enqueue", jobs=[job])
         self.final.states[id], self.final.attempts[id] = "succeeded", 1
 
@@ -148,6 +156,56 @@ def start_after_a_cancel(story: Story) -> None:
     story.ask(10, "cancel", "j1")
 
 
+def bring(story: Story, id: str, *past: str) -> None:
+    """An imported job that runs as its history says."""
+    story.note(1000, "asked", 90, verb="import", ids=[id])
+    job = {"id": id, "own": True, "task": "visit", "past": list(past), "line": None}
+    story.note(1001, "acked", 90, verb="import", jobs=[job])
+    ended = past[-1:] in (("succeeded",), ("cancelled",))
+    if not ended:
+        story.run(id, 2000, 2010, "customer=5", attempt=len(past) + 1)
+    story.final.states[id] = past[-1] if ended else "succeeded"
+    story.final.attempts[id] = len(past) + (not ended)
+    story.final.outcomes[id] = [*past, *([] if ended else ["succeeded"])]
+
+
+def run_an_attempt_of_the_past(story: Story) -> None:
+    bring(story, "i1", "failed", "failed")
+    story.run("i1", 1500, 1510, "customer=5", attempt=2)
+
+
+def forget_the_past(story: Story) -> None:
+    bring(story, "i1", "failed", "failed")
+    story.final.outcomes["i1"] = ["failed", "succeeded"]
+
+
+def run_what_came_as_ended(story: Story) -> None:
+    bring(story, "i1", "failed", "succeeded")
+    story.run("i1", 2000, 2010, "customer=5", attempt=3)
+
+
+def revive_what_came_as_ended(story: Story) -> None:
+    bring(story, "i1", "cancelled")
+    story.final.states["i1"] = "failed"
+
+
+def lose_an_imported_job(story: Story) -> None:
+    bring(story, "i1", "failed")
+    del story.final.states["i1"]
+
+
+def skip_an_imported_job(story: Story) -> None:
+    bring(story, "i1", "failed")
+    story.notes = [each for each in story.notes if each.get("job") != "i1"]
+
+
+def start_after_a_replacement(story: Story) -> None:
+    story.only_one(1000, "u1", "name")
+    story.only_one(1010, "u2", "name", replace=True)
+    story.run("u2", 2000, 2010, "unique=name", task="only_one")
+    story.run("u1", 3000, 3010, "unique=name", task="only_one")
+
+
 def tick_too_often(story: Story) -> None:
     for number in range(10):
         story.run(f"t{number}", 300 + number, 300 + number, "tick", task="tick")
@@ -158,8 +216,8 @@ def leave_a_slot(story: Story) -> None:
 
 
 DOCTORED: dict[str, tuple[Callable[[Story], None], ...]] = {
-    "every_acknowledged_job_ends": (lose, hang),
-    "every_acknowledged_job_runs": (skip, fail, cancel_by_itself, break_off),
+    "every_acknowledged_job_ends": (lose, hang, lose_an_imported_job),
+    "every_acknowledged_job_runs": (skip, fail, cancel_by_itself, break_off, skip_an_imported_job),
     "success_is_what_the_job_said": (succeed_in_another, succeed_twice, break_off),
     "attempts_are_fenced": (run_a_number_twice, go_back, run_beside_itself, succeed_twice),
     "limits_hold": (overlap,),
@@ -167,6 +225,13 @@ DOCTORED: dict[str, tuple[Callable[[Story], None], ...]] = {
     "lines_are_in_order": (overtake,),
     "paused_queues_rest": (claim_while_paused,),
     "cancelled_jobs_do_not_start": (start_after_a_cancel,),
+    "replaced_jobs_do_not_start": (start_after_a_replacement,),
+    "history_goes_on": (
+        run_an_attempt_of_the_past,
+        forget_the_past,
+        run_what_came_as_ended,
+        revive_what_came_as_ended,
+    ),
     "ticks_come_once": (tick_too_often,),
     "nothing_is_left": (leave_a_slot,),
 }
@@ -264,4 +329,44 @@ def test_only_first_attempts_that_were_asked_for_once_stand_in_line(story: Story
     story.run("l2", 2000, 2010, "line=1", task="queue_up")
     story.run("l1", 3000, 3010, "line=1", attempt=2, task="queue_up")
     story.final.attempts["l1"] = 2
+    assert story.said() == []
+
+
+@pytest.mark.parametrize("past", [(), ("failed",), ("failed", "succeeded"), ("cancelled",)])
+def test_an_imported_job_that_goes_on_after_its_history_is_not_complained_about(
+    story: Story, past: tuple[str, ...]
+):
+    bring(story, "i1", *past)
+    assert story.said() == []
+
+
+def test_a_job_that_came_as_cancelled_runs_when_it_is_restarted(story: Story):
+    bring(story, "i1", "cancelled")
+    story.ask(1500, "restart", "i1")
+    story.run("i1", 2000, 2010, "customer=5", attempt=2)
+    story.final.states["i1"], story.final.attempts["i1"] = "succeeded", 2
+    story.final.outcomes["i1"] = ["cancelled", "succeeded"]
+    assert story.said() == []
+
+
+def test_a_replacement_explains_that_the_other_job_is_cancelled_and_a_refused_one_does_not(story: Story):
+    story.only_one(1000, "u1", "name")
+    story.final.states["u1"] = "cancelled"
+    assert names(story.said()) == {"every_acknowledged_job_runs"}
+    before = list(story.notes)
+    story.only_one(1010, "u2", "name", replace=True)
+    story.run("u2", 2000, 2010, "unique=name", task="only_one")
+    assert story.said() == []
+    story.notes = before
+    del story.final.states["u2"]
+    story.note(900, "asked", 90, verb="enqueue", ids=["u2"], replaces=[("u2", "name")])
+    story.note(910, "refused", 90, verb="enqueue", ids=["u2"], error="JobExists('name')")
+    assert names(story.said()) == {"every_acknowledged_job_runs"}
+
+
+def test_a_replacement_that_was_never_answered_may_have_cancelled_any_later_job(story: Story):
+    story.note(900, "asked", 90, verb="enqueue", ids=["u2"], replaces=[("u2", "name")])
+    story.note(910, "refused", 90, verb="enqueue", ids=["u2"], error="EngineUnavailable('gone')")
+    story.only_one(1000, "u1", "name")
+    story.final.states["u1"] = "cancelled"
     assert story.said() == []

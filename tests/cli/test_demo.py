@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 from headgate.cli.demo.journal import Entry
-from headgate.cli.demo.lines import Lines
 from headgate.cli.demo.picture import picture
+from headgate.cli.demo.plain import PlainReport
 from headgate.cli.demo.proof import Evidence, Run, largest_overlap, most_starts, prove
-from headgate.cli.demo.scene import Event, Lanes, Scene, Station
-from headgate.cli.demo.work import API_SLOTS, MAILS, TOTAL, orders
-from tests.cli.conftest import COMMAND, Headgate
+from headgate.cli.demo.scene import CustomerRows, Event, Scene, ShownWorker
+from headgate.cli.demo.workload import API_SLOTS, MAILS, TOTAL, orders
+from tests.support.command_line import COMMAND, Headgate
 
 A, B = 1, 2
 
@@ -143,18 +143,18 @@ def test_the_work_is_the_same_every_time() -> None:
 
 
 def scene() -> Scene:
-    lanes = Lanes()
-    lanes.add(entry("start", "a", 1, pid=B, customer=3))
+    customers = CustomerRows()
+    customers.add(entry("start", "a", 1, pid=B, customer=3))
     return Scene(
         seconds=5.0,
-        lanes=lanes.cells(frozenset({B})),
+        customers=customers.cells(frozenset({B})),
         counts={"succeeded": 100, "waiting": 200, "ready": 1, "running": 10, "scheduled": 9, "failed": 0},
         api_held=8,
         api_waiting=100,
         mails=12,
         mails_waiting=50,
         retried=3,
-        stations=(Station("A", 10, "working", 6), Station("B", 11, "killed", 1)),
+        workers=(ShownWorker("A", 10, "working", 6), ShownWorker("B", 11, "killed", 1)),
         events=tuple(Event(n, f"event {n} " + "long " * 30, "bad") for n in range(9)),
     )
 
@@ -172,7 +172,7 @@ def test_the_picture_fits_a_small_terminal() -> None:
 
 
 def test_lines_say_each_event_once() -> None:
-    lines = Lines()
+    lines = PlainReport()
     first = lines.of(scene())
     assert sum("event" in line for line in first) == 9
     assert "done 100/320" in first[-1]

@@ -6,25 +6,7 @@ import sqlite3
 
 import pytest
 
-from tests.cli.conftest import SHOP, Headgate
-
-NEED_A_STORE = [
-    "jobs",
-    "job x",
-    "explain x",
-    "queues",
-    "limits",
-    "workers",
-    "audit",
-    "cancel x",
-    "restart x",
-    "expedite x",
-    "delete x",
-    "pause q",
-    "resume q",
-    "limit set a 1",
-    "limit clear a",
-]
+from tests.support.command_line import NEED_A_STORE, SHOP, Headgate
 
 
 @pytest.mark.parametrize("command", NEED_A_STORE)

@@ -11,7 +11,7 @@ import pytest
 
 from headgate import __version__
 from headgate.cli import entry
-from tests.cli.conftest import COMMAND, Headgate
+from tests.support.command_line import COMMAND, Headgate
 
 COMMANDS = [
     "worker",

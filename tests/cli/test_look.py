@@ -9,7 +9,7 @@ import pytest
 
 from headgate import AuditReport
 from headgate.engine.sqlite import SqliteEngine
-from tests.cli.conftest import Headgate
+from tests.support.command_line import Headgate
 
 JOB_FIELDS = [
     "id",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import SHOP, Headgate
+from tests.support.command_line import SHOP, Headgate
 
 
 def test_arguments_are_a_json_object_or_pairs(headgate: Headgate) -> None:
@@ -78,9 +78,9 @@ def test_what_is_wrong_is_said_and_nothing_is_stored(
     ("target", "message"),
     [
         ("nowhere:app", "there is no module 'nowhere'"),
-        ("tests.cli.shop:nothing", "did you mean tests.cli.shop:app?"),
-        ("tests.cli.shop:not_an_app", "not an App"),
-        ("tests/cli/shop.py", "is a file name"),
+        ("tests.support.cli_shop:nothing", "did you mean tests.support.cli_shop:app?"),
+        ("tests.support.cli_shop:not_an_app", "not an App"),
+        ("tests/support/cli_shop.py", "is a file name"),
     ],
 )
 def test_an_app_that_cannot_be_found_is_a_usage_error(headgate: Headgate, target: str, message: str) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from headgate import App
-from tests.cli.conftest import Headgate, Outcome
+from tests.support.command_line import Headgate, Outcome
 
 
 def states(store: Headgate) -> dict[str, str]:
@@ -119,7 +119,7 @@ def test_a_filter_by_key_takes_those_that_wait_on_it(store: Headgate) -> None:
 
 def test_more_jobs_than_one_batch_are_taken(store: Headgate) -> None:
     from headgate.testing import use_store
-    from tests.cli.shop import app, send
+    from tests.support.cli_shop import app, send
 
     with use_store(app, store.url):
         app.enqueue_many_sync(send.job("a", customer=n) for n in range(1100))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Headgate
+from tests.support.command_line import COMMAND, Headgate
 
 if sys.platform == "win32":
     pytest.skip("needs a pseudo-terminal", allow_module_level=True)
@@ -97,7 +97,7 @@ def test_ids_are_not_asked_about(store: Headgate) -> None:
 def test_long_work_shows_a_bar_on_standard_error_of_a_terminal_only(store: Headgate) -> None:
     text = "\n".join(f'{{"id": "j{n}", "task": "send", "args": {{"to": "a"}}}}' for n in range(20))
     (store.folder / "jobs.jsonl").write_text(text)
-    piped = store.process("import", "tests.cli.shop:app", "jobs.jsonl")
+    piped = store.process("import", "tests.support.cli_shop:app", "jobs.jsonl")
     assert (piped.code, piped.err) == (0, "")
     code, written = on_terminal(store, "delete", "--state", "succeeded", "--yes")
     assert code == 0

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.cli.conftest import COMMAND, ROOT, SHOP, Headgate
+from tests.support.command_line import COMMAND, ROOT, SHOP, Headgate
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -141,7 +141,7 @@ def test_an_unknown_log_level_is_a_usage_error(headgate: Headgate) -> None:
 
 
 def test_an_app_is_found_in_the_working_directory(headgate: Headgate) -> None:
-    (headgate.folder / "mine.py").write_text((ROOT / "tests" / "cli" / "shop.py").read_text())
+    (headgate.folder / "mine.py").write_text((ROOT / "tests" / "support" / "cli_shop.py").read_text())
     done = headgate.process("enqueue", "mine:app", "report", "--json", PYTHONPATH="")
     assert done.code == 0, done.err
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import COMMAND, Headgate
-from tests.cli.test_worker import until
+from tests.support.command_line import COMMAND, Headgate
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -100,7 +100,7 @@ def test_the_hooks_of_an_app_reach_the_worker_of_the_command_line(headgate: Head
     assert done.code == 0, done.err
     process = start(headgate)
     try:
-        until(lambda: hooked.exists() and "told succeeded work" in hooked.read_text())
+        eventually(lambda: hooked.exists() and "told succeeded work" in hooked.read_text(), "the job's end")
         stop(process)
     finally:
         process.kill()
@@ -147,7 +147,7 @@ def run_one(headgate: Headgate, hooked: Path, *options: str) -> str:
     assert headgate.process("enqueue", "hooked:app", "work", "n=3", "--id", "j1").code == 0
     process = start(headgate, *options)
     try:
-        until(lambda: hooked.exists() and "told succeeded work" in hooked.read_text())
+        eventually(lambda: hooked.exists() and "told succeeded work" in hooked.read_text(), "the job's end")
         return stop(process)
     finally:
         process.kill()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headgate.engine.contract import Engine, Settings
-from tests.servers import SERVERS, Server
-from tests.world import World
+from tests.support.servers import SERVERS, Server
+from tests.support.world import World
 
 
 @pytest.fixture(params=sorted(SERVERS))

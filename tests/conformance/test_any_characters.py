@@ -6,7 +6,7 @@ import pytest
 
 from headgate.job import JobState
 from headgate.keys import Key, Use
-from tests.world import World
+from tests.support.world import World
 
 ODD = [
     "plain",

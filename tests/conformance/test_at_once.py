@@ -9,7 +9,7 @@ import pytest
 
 from headgate.engine.contract import Engine, Failed, Succeeded
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 Another = Callable[[], Awaitable[Engine]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.job import JobState
 from headgate.retry import RetryPolicy
-from tests.world import World
+from tests.support.world import World
 
 
 async def crash(world: World, after: float = 1.0, worker: str = "w") -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.clock import SECOND
 from headgate.engine.contract import KeyInUse
 from headgate.engine.rules.in_force import KEEP_COMPUTED
-from tests.world import World
+from tests.support.world import World
 
 
 async def test_a_floating_limit_begins_with_its_default(world: World) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from headgate.engine.contract import Engine, Failed, Override, Succeeded
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 Another = Callable[[], Awaitable[Engine]]
 

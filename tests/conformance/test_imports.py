@@ -11,7 +11,7 @@ from headgate.engine.contract import Filter, ImportedJob, ImportResult, Limit
 from headgate.job import AttemptOutcome, JobState, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
-from tests.world import START, World
+from tests.support.world import START, World
 
 S = JobState
 

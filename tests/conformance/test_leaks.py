@@ -22,7 +22,7 @@ from headgate.engine.contract import (
 from headgate.errors import LeaseLost
 from headgate.job import JobState, PastAttempt
 from headgate.keys import Key
-from tests.world import World
+from tests.support.world import World
 
 OUTCOMES: list[Outcome] = [
     Succeeded("j1", 1),

@@ -9,7 +9,7 @@ from headgate.engine.contract import Limit, LimitStatus, Override
 from headgate.errors import ConfigError
 from headgate.job import JobState
 from headgate.keys import Key, Use
-from tests.world import World
+from tests.support.world import World
 
 
 async def test_raising_a_limit_starts_as_many_waiters_as_there_is_room_at_once(world: World) -> None:

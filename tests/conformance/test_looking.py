@@ -9,7 +9,7 @@ import pytest
 from headgate.clock import SECOND
 from headgate.engine.contract import Engine, Filter, Holder, Settings
 from headgate.job import Job, JobState
-from tests.world import World
+from tests.support.world import World
 
 S = JobState
 

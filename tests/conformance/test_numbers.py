@@ -7,7 +7,7 @@ import pytest
 from headgate.engine.contract import Failed, Progress, Released, Succeeded
 from headgate.errors import LeaseLost, StaleMessage
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 
 async def test_a_number_that_is_not_larger_than_the_last_is_refused_whole(world: World) -> None:

@@ -10,7 +10,7 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Succeeded
 from headgate.engine.rules.admission import LOOK_MORE
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 
 async def test_delayed_jobs_hold_nothing_so_that_an_immediate_one_runs_now(world: World) -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from headgate.engine.contract import QueueStatus, Worker, WorkerStatus
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 
 async def test_a_paused_queue_gives_out_nothing_until_it_is_resumed(world: World) -> None:

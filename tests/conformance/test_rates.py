@@ -8,7 +8,7 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Algorithm, Limit
 from headgate.errors import ConfigError
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 
 async def starts(world: World, seconds: float, step: float = 1.0) -> list[float]:

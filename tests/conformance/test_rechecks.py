@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 
 async def recheck_all(world: World, most: int = 3) -> tuple[list[str], int]:

@@ -7,7 +7,7 @@ import pytest
 from headgate.clock import SECOND
 from headgate.engine.contract import DAY
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from headgate.engine.contract import Settings, Succeeded
 from headgate.job import JobState
-from tests.servers import Server
-from tests.world import World
+from tests.support.servers import Server
+from tests.support.world import World
 
 
 async def test_a_job_with_two_free_keys_holds_both_and_gives_back_both(world: World) -> None:

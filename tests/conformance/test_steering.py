@@ -8,7 +8,7 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Failed, Succeeded, Verdict
 from headgate.job import JobState
 from headgate.retry import RetryPolicy
-from tests.world import World
+from tests.support.world import World
 
 S = JobState
 

@@ -10,7 +10,7 @@ import pytest
 from headgate.engine.contract import Engine
 from headgate.errors import ConfigError
 from headgate.keys import Key, Use
-from tests.world import World
+from tests.support.world import World
 
 
 async def test_the_first_tick_is_taken_by_who_saw_none(world: World) -> None:

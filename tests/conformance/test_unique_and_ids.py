@@ -10,7 +10,7 @@ import pytest
 from headgate.engine.contract import Engine, Enqueued
 from headgate.errors import JobExists
 from headgate.job import JobState
-from tests.world import World
+from tests.support.world import World
 
 S = JobState
 

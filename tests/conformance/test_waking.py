@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from headgate.engine.contract import Engine, ImportedJob, Override, Progress, Succeeded
-from tests.world import World
+from tests.support.world import World
 
 
 class Sleeper:

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from tests.docs.pages import ROOT, Block
+from tests.support.docs_pages import ROOT, Block
 
 ENDS = frozenset({"|", "||", "&&", ";", "&", ">", ">>", "<"})
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, Block, blocks, name_of
-from tests.docs.running import check_output, run_page, with_output
 from tests.docs.shell import check_headgate, commands, make_targets
+from tests.support.docs_pages import PAGES, Block, blocks, name_of
+from tests.support.docs_running import check_output, run_page, with_output
 
 WITH_SERVER = ["docs/guides/postgresql.md"]
 """Run by the tests of its engine."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from headgate import App
 from headgate.testing import Clock
 from headgate.testing.plugin import AppFactory
+from tests.support.waiting import until
 
 MakeApp = Callable[..., App]
 
@@ -39,16 +39,6 @@ def app(make_app: MakeApp) -> App:
     return make_app()
 
 
-async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
-    """Wait for what a worker does beside this."""
-    async with asyncio.timeout(30):
-        while True:
-            found = condition()
-            if found if isinstance(found, bool) else await found:
-                return
-            await asyncio.sleep(0.01)
-
-
 async def ended(app: App, *ids: str) -> None:
     """Wait until these jobs, or all, have ended."""
 
@@ -56,4 +46,4 @@ async def ended(app: App, *ids: str) -> None:
         jobs = [await app.handle(id).status() for id in ids]
         return all(state.ended for state in jobs) and not await app.jobs(state=["ready", "running"])
 
-    await until(all_have)
+    await until(all_have, "the end of the jobs")

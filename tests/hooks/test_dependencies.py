@@ -1,17 +1,18 @@
 # A type checker takes an annotated dependency for an argument of enqueue(); the default form spares it that.
-# pyright: reportCallIssue=false, reportRedeclaration=false, reportFunctionMemberAccess=false
+# pyright: reportCallIssue=false, reportArgumentType=false, reportRedeclaration=false
+# pyright: reportFunctionMemberAccess=false
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Annotated, Any
 
 import pytest
 
 from headgate import App, ConfigError, Depends, JobContext, JobFailed, PayloadError, Retry, current_job
-from tests.hooks.conftest import until
+from tests.support.waiting import until
 
 notes: list[str] = []
 
@@ -47,7 +48,7 @@ async def opened_client() -> AsyncIterator[Client]:
 
 
 @contextlib.contextmanager
-def managed_client() -> Iterator[Client]:
+def managed_client() -> Generator[Client]:
     notes.append("opened")
     try:
         yield Client("managed")
@@ -56,7 +57,7 @@ def managed_client() -> Iterator[Client]:
 
 
 @contextlib.asynccontextmanager
-async def async_managed_client() -> AsyncIterator[Client]:
+async def async_managed_client() -> AsyncGenerator[Client]:
     notes.append("opened")
     yield Client("async managed")
     notes.append("closed")

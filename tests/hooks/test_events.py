@@ -8,14 +8,11 @@ import msgspec
 import pytest
 
 from headgate import App, CancelJob, ConfigError, FloatingLimit, Retry, RetryLater, Snooze
-from headgate.engine.contract import Succeeded
 from headgate.hooks import JobEvent, WorkerEvent
 from headgate.hooks.events import JOB_EVENTS
-from headgate.hooks.listeners import Listeners
 from headgate.testing import Clock
-from headgate.worker.job_events import JobEvents
-from tests.hooks.conftest import ended, until
-from tests.worker.stand_in import attempt
+from tests.hooks.conftest import ended
+from tests.support.waiting import until
 
 
 def listening(app: App, *names: str) -> list[JobEvent]:
@@ -354,24 +351,6 @@ async def test_floating_limits_refresh_without_a_word(app: App):
 def test_what_cannot_be_listened_to_is_refused(given, message):
     with pytest.raises(ConfigError, match=message):
         App("memory://").on(*given)
-
-
-async def test_every_end_of_an_unconfirmed_report_is_told_as_such():
-    """What the store answered is not known: the event says so instead of guessing."""
-    listeners, events = Listeners(), []
-    listeners.add(["succeeded", "lost"], events.append)
-    jobs = JobEvents(listeners)
-    for id in "abc":
-        jobs.ended(attempt(id, "work"), "w", Succeeded(id, 1), None, 0.5)
-    assert events == []
-    jobs.acknowledged([Succeeded("a", 1)], [("a", 1)])
-    jobs.in_doubt({("c", 1)})
-    assert [(event.job, event.name, event.confirmed) for event in events] == [
-        ("a", "lost", True),
-        ("b", "succeeded", False),
-    ]
-    jobs.acknowledged([Succeeded("c", 1)], [])
-    assert (events[-1].job, events[-1].confirmed) == ("c", True)
 
 
 async def test_a_listener_of_a_single_worker_that_raises_does_not_end_it(app: App, caplog):

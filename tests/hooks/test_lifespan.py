@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import pytest
 
 from headgate import App, ConfigError, LifespanError, current_job
-from tests.hooks.conftest import MakeApp, until
+from tests.hooks.conftest import MakeApp
+from tests.support.waiting import until
 
 
 def noting(notes: list[str], state=None):

@@ -1,3 +1,4 @@
+# pyright: reportRedeclaration=false
 from __future__ import annotations
 
 import io
@@ -12,7 +13,7 @@ import pytest
 from headgate import App, Retry, RetryLater
 from headgate.hooks import JobContextFilter, add_job_context
 from headgate.worker.process.logs import JsonFormatter, LineFormatter, configure_logs
-from tests.logs import bare_root
+from tests.support.logs import bare_root
 
 shop = logging.getLogger("shop")
 
@@ -183,7 +184,7 @@ async def test_the_first_line_of_a_worker_says_all_but_the_password(tmp_path, ca
     assert f"headgate {headgate.__version__} on sqlite://" in line
     assert line.endswith("queues email, default, concurrency 7")
     app = App("postgresql://ada:secret@localhost/jobs")
-    assert "secret" not in app._hub.shown_url
+    assert "secret" not in app._client.shown_url
 
 
 def line_of(formatter: logging.Formatter, **fields: object) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, blocks
+from tests.support.docs_pages import ROOT, blocks
 
 pytest.importorskip("sentry_sdk")
 

@@ -15,7 +15,7 @@ from headgate.engine.rules.audit import audit
 from headgate.errors import HeadgateError
 from headgate.job import JobState
 from tests.model.vocabulary import IDS, SETTINGS
-from tests.servers import SERVERS
+from tests.support.servers import SERVERS
 
 Command = Callable[[Engine], Coroutine[Any, Any, Any]]
 

@@ -26,7 +26,7 @@ from headgate.errors import LeaseLost, StaleMessage
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, canonical
 from headgate.retry import RetryPolicy
-from tests.world import START
+from tests.support.world import START
 
 Pair = tuple[str, int]
 LEASE = 10**6 * SECOND

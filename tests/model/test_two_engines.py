@@ -36,8 +36,8 @@ from headgate.job import Job, JobState, NewJob
 from tests.model import vocabulary as words
 from tests.model.admitted import Judge
 from tests.model.pair import Command, Pair
-from tests.servers import SERVERS
-from tests.world import START
+from tests.support.servers import SERVERS
+from tests.support.world import START
 
 pytestmark = pytest.mark.slow
 

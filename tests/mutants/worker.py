@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Herd, Mutant
 
-LOOP, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, SHIFT, PART, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING = (
+LOOP, MESSAGES, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING, DUTY = (
     f"worker/{name}.py"
     for name in (
-        "run/loop", "run/lease", "run/outbox", "run/runner", "run/attempt", "run/outcome", "run/worker_run", "run/part",
-        "run/suspects", "run/capacity", "duties/ticker", "duties/sweep", "timing",
+        "run/exchange_loop", "run/messages", "run/lease", "run/outbox", "run/runner", "run/running_attempt", "run/outcome", "run/worker_run", "run/part_run",
+        "run/suspects", "run/capacity", "duties/ticker", "duties/sweep", "timing", "duties/duty",
     )
 )  # fmt: skip
 
 MUTANTS = [
     # exchanges and doubt
-    Mutant(LOOP, "        self._number += 1\n", "        self._number = max(self._number, 1)\n", "messages are not numbered anew"),
-    Mutant(LOOP, "        self._doubt = True\n        if self._unanswered", "        if self._unanswered", "a message without an answer leaves no doubt"),
+    Mutant(MESSAGES, "        self._number += 1\n", "        self._number = max(self._number, 1)\n", "messages are not numbered anew"),
+    Mutant(MESSAGES, "        self.doubt = True\n        if self._unanswered", "        if self._unanswered", "a message without an answer leaves no doubt"),
     Mutant(LOOP, "            self._outbox.put_back(reports)", "            pass", "reports that were not sent are lost"),
-    Mutant(LOOP, "        if self._is(id):\n            await self._receive(answer, len(reports), want)", "        if True:\n            await self._receive(answer, len(reports), want)", "what came under a lost lease is run"),
-    Mutant(LOOP, "        with within(self._lease.timing.call):\n            answer = await send(self._number)", "        answer = await send(self._number)", "an exchange has no deadline"),
+    Mutant(LOOP, "        if self._holds(id):\n            await self._receive(answer, len(reports), want)", "        if True:\n            await self._receive(answer, len(reports), want)", "what came under a lost lease is run"),
+    Mutant(MESSAGES, "        with within(self._seconds):\n            answer = await message(self._number)", "        answer = await message(self._number)", "an exchange has no deadline"),
     Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._runner.known]", "attempts whose outcome waits to be sent are given back"),
     Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._outbox.known]", "running attempts are given back after a doubt"),
     Mutant(LOOP, "        abandoned = self._runner.abandon(alive)\n", "        abandoned = 0\n", "what is no longer this worker's runs on"),
     Mutant(LOOP, "        self._outbox.keep(alive)\n", "", "outcomes of attempts that were taken back are sent"),
     Mutant(LOOP, "        self._runner.cancel(resumed.cancelling)\n", "", "a cancel in the answer to a resume is missed"),
     Mutant(LOOP, "            self._runner.cancel(answer.cancelling)\n", "            pass\n", "a cancel in the answer to an exchange is missed"),
-    Mutant(LOOP, "        if answer.more:\n            self._rung = True\n", "", "a worker does not ask again where there is more"),
+    Mutant(LOOP, "        if answer.more:\n            self._woken = True\n", "", "a worker does not ask again where there is more"),
     Mutant(LOOP, "        for attempt in attempts[room:]:\n            self._outbox.settle(Released(attempt.job, attempt.number))", "        for attempt in attempts[room:]:\n            pass", "jobs that came while it was told to stop are kept"),
-    Mutant(LOOP, "        return self._share.want(self._outbox.waiting) if self.claiming else 0", "        return self._share.want(self._outbox.waiting)", "a worker that stops claims on"),
+    Mutant(LOOP, "        return self._capacity.want(self._outbox.waiting) if self.claiming else 0", "        return self._capacity.want(self._outbox.waiting)", "a worker that stops claims on"),
     Mutant(LOOP, "            except LeaseLost:\n                self._lease.lose(self._lease.id, LAPSED)", "            except LeaseLost:\n                pass", "a lapsed lease is not noticed in an exchange"),
     Mutant(LOOP, "        self._sweep.expect(answer.next_due, answer.now)\n", "", "what is due soon waits for the next regular sweep"),
-    Mutant(LOOP, "        self._poll_at = self._last + jittered(POLL)", "        self._poll_at = self._last + 3600", "a lost ring is never noticed"),
+    Mutant(LOOP, "        self._poll_at = self._answered_at + jittered(POLL)", "        self._poll_at = self._answered_at + 3600", "a lost ring is never noticed"),
     # leases
     Mutant(LEASE, "        self._until = sent + self.timing.fence\n        self._arm()", "        self._until = sent + self.timing.fence", "a worker does not fence itself"),
     Mutant(LEASE, "            self._until = max(self._until, sent + self.timing.fence)", "            pass", "a renewal does not prolong the lease"),
@@ -52,10 +52,10 @@ MUTANTS = [
     # running
     Mutant(RUNNER, "(r.attempt.job, r.attempt.number) not in alive]", "r.attempt.job not in {job for job, _ in alive or ()}]", "an old attempt of a job runs on because a new one is alive"),
     Mutant(RUNNER, "            del self.running[run.attempt.job]\n            run.interrupt(\"abandon\")", "            del self.running[run.attempt.job]", "what is abandoned is not cancelled"),
-    Mutant(RUNNER, "            if run.fate is not None:\n                raise asyncio.CancelledError\n            outcome = returned(run, await", "            outcome = returned(run, await", "a coroutine that was cancelled before it began runs"),
+    Mutant(RUNNER, "            if run.stop_reason is not None:\n                raise asyncio.CancelledError\n            outcome = returned(run, await", "            outcome = returned(run, await", "a coroutine that was cancelled before it began runs"),
     Mutant(RUNNER, "        self._capacity.give()\n", "", "a place is not given back"),
     Mutant(RUNNER, "        if run.timer is not None:\n            run.timer.cancel()\n", "", "timers of ended attempts run on"),
-    Mutant(RUN, '        if self.fate is None or fate == "abandon":', "        if True:", "a later reason to end counts"),
+    Mutant(RUN, '        if self.stop_reason is None or reason == "abandon":', "        if True:", "a later reason to end counts"),
     Mutant(RUN, "            self.context.ask_to_end()\n", "", "a thread does not see that it should end"),
     Mutant(CAPACITY, "        free = self._concurrency - self.taken\n", "        free = self._concurrency - self.taken + 1\n", "a worker runs one job too many"),
     Mutant(CAPACITY, "        free = min(free, self._threads.free) if self._uses_threads else free\n", "", "jobs hold slots while they wait for a thread"),
@@ -63,10 +63,11 @@ MUTANTS = [
     # duties and stopping
     Mutant(TICKER, "        if last is None:\n            await self._engine.tick(task.name, None, now, ())", "        if last is None:\n            await self._engine.tick(task.name, None, now, [tick_job(task, now)])", "a new periodic task runs at once"),
     Mutant(TICKER, 'id=f"{task.name}@{text}", at=tick', "at=tick", "two workers make two jobs of one tick"),
-    Mutant(SWEEP, "        if swept.more:\n            self._next = 0.0\n            return SHORTEST\n", "", "a sweep that has more to do waits for the next one"),
-    Mutant(SHIFT, "        for part in self.parts:\n            part.exchange.claiming = False\n", "", "a stopping worker claims while it waits"),
-    Mutant(SHIFT, "            for part in self.parts:\n                part.runner.release()\n", "", "a stopping worker does not ask its jobs to end"),
-    Mutant(PART, "        if self.runner.running:\n            self.lease.forget()\n            return\n", "", "a worker retires while a thread of it runs on"),
+    Mutant(DUTY, "    if duty.asked:\n        backoff.reset()", "    if True:\n        backoff.reset()", "a heartbeat that was not sent says that the store is back"),
+    Mutant(SWEEP, "        if swept.more:\n            self._next = 0.0\n            return SHORTEST_PAUSE\n", "", "a sweep that has more to do waits for the next one"),
+    Mutant(WORKER_RUN, "        for part in self.parts:\n            part.exchange.claiming = False\n", "", "a stopping worker claims while it waits"),
+    Mutant(WORKER_RUN, "            for part in self.parts:\n                part.runner.release()\n", "", "a stopping worker does not ask its jobs to end"),
+    Mutant(PART_RUN, "        if self.runner.running:\n            self.lease.forget()\n            return\n", "", "a worker retires while a thread of it runs on"),
 ]  # fmt: skip
 
 HERD = Herd(

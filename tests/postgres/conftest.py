@@ -9,8 +9,8 @@ import pytest
 
 from headgate.engine.contract import Settings
 from headgate.engine.postgres import PostgresEngine
-from tests import postgres_server
-from tests.postgres_server import PostgresProcess
+from tests.support import postgres_server
+from tests.support.postgres_server import PostgresProcess
 
 AVAILABLE = postgres_server.available()
 OpenEngine = Callable[[], Awaitable[PostgresEngine]]

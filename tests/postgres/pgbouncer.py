@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.postgres_binaries import NOBODY, as_nobody, temporary_root
-from tests.postgres_server import PostgresProcess, free_port
+from tests.support.postgres_binaries import NOBODY, as_nobody, temporary_root
+from tests.support.postgres_server import PostgresProcess, free_port
 
 SETTINGS = """
 [databases]

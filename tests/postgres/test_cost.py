@@ -12,7 +12,7 @@ from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.postgres.statistics import flush
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 WAITING = 100_000
 MOST = 300

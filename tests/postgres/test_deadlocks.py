@@ -34,7 +34,7 @@ from headgate.errors import EngineError, JobExists, LeaseLost
 from headgate.job import NewJob, PastAttempt
 from headgate.keys import Key, canonical
 from tests.postgres.conftest import OpenEngine
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 SECONDS = float(os.environ.get("HEADGATE_DEADLOCK_SECONDS", "3"))
 QUEUES = ["x", "y", "z"]

@@ -18,7 +18,7 @@ from headgate.engine.postgres import PostgresEngine, migrate
 from headgate.engine.postgres.migrate import newest
 from headgate.engine.postgres.scripts import scripts
 from headgate.job import NewJob
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "postgresql.md").read_text("utf-8")
 GRANTS = "GRANT" + GUIDE.partition("```sql\nGRANT")[2].partition("```")[0]

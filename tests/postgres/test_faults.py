@@ -19,7 +19,7 @@ from headgate.errors import ConfigError, StaleMessage
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.postgres.conftest import OpenEngine
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 A = (Use(Key("A").ident),)
 R = (Use(Key("R", rate=True).ident),)

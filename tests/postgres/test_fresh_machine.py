@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres_binaries import NOBODY, RUN, binaries, reachable, temporary_root
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_binaries import NOBODY, RUN, binaries, reachable, temporary_root
+from tests.support.postgres_server import PostgresProcess
 
 ROOT = Path(__file__).parents[2]
 SOMEBODY = NOBODY
 
 START = """
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 server = PostgresProcess("fsync=off")
 server.start()
 print(server.execute("SELECT current_user")[0][0], server.bin)
@@ -66,7 +66,7 @@ def test_programs_that_can_be_reached_are_not_copied():
 
 def test_what_was_copied_goes_with_the_run(locked_binaries: Path):
     script = (
-        "from pathlib import Path; import sys; from tests import postgres_binaries as b; b.begin_run(); "
+        "from pathlib import Path; import sys; from tests.support import postgres_binaries as b; b.begin_run(); "
         "print(b.reachable(Path(sys.argv[1])))"
     )
     said = subprocess.run(

@@ -17,9 +17,9 @@ from headgate.engine.postgres import PostgresEngine
 from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
-from tests.docs.pages import blocks
-from tests.docs.running import run_page
-from tests.postgres_server import PostgresProcess
+from tests.support.docs_pages import blocks
+from tests.support.docs_running import run_page
+from tests.support.postgres_server import PostgresProcess
 
 URL = "postgresql://ada@localhost/shop"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "postgresql.md"

@@ -13,7 +13,7 @@ from headgate.engine.contract import Worker
 from headgate.engine.postgres import PostgresEngine, waking
 from headgate.job import NewJob
 from tests.postgres.conftest import OpenEngine
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 
 @pytest.fixture(autouse=True)

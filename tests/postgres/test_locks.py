@@ -15,7 +15,7 @@ from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Key, canonical
 from tests.postgres.conftest import OpenEngine
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 LOCKS = "LOCK TABLE {0}.keys IN ACCESS EXCLUSIVE MODE"
 LIMITS = [Limit("A", "concurrency", 1), Limit("B", "concurrency", 1), Limit("R", "rate", 1, SECOND)]

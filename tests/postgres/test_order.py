@@ -18,8 +18,8 @@ from headgate.engine.postgres import PostgresEngine
 from headgate.engine.rules.audit import audit
 from headgate.job import NewJob
 from headgate.keys import Key, Use, canonical
-from tests.postgres_met import MetPostgresEngine
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_met import MetPostgresEngine
+from tests.support.postgres_server import PostgresProcess
 
 START = 1_000 * SECOND
 QUEUES = ["x", "y"]

@@ -16,7 +16,7 @@ from headgate.engine.contract import Settings
 from headgate.engine.open import make_engine
 from headgate.engine.postgres import waking
 from tests.postgres.pgbouncer import PgBouncer, program
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 pytestmark = pytest.mark.skipif(program() is None, reason="pgbouncer is not installed")
 

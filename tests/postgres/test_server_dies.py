@@ -10,7 +10,7 @@ import pytest
 
 from headgate import App, ConcurrencyLimit, EngineUnavailable, Retry
 from headgate.engine.rules.audit import audit
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ async def _survive(server: PostgresProcess) -> None:
                 await asyncio.sleep(0.1)
         while running.total():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-    engine = (await app._hub.opened()).engine
+    engine = (await app._client.opened()).engine
     problems = audit(await engine.snapshot())
     await app.close()
     assert problems == []

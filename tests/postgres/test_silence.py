@@ -15,15 +15,15 @@ from headgate.engine.deadline import within
 from headgate.engine.postgres import PostgresEngine, pools, waking
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
-from tests.postgres_server import PostgresProcess
-from tests.proxy import Proxy
+from tests.support.postgres_server import PostgresProcess
+from tests.support.proxy import Proxy
 
 TIMEOUT = 0.5
 
 
 @pytest.fixture
 def proxy(process: PostgresProcess) -> Iterator[Proxy]:
-    with Proxy("127.0.0.1", process.port) as proxy:
+    with Proxy(process.port) as proxy:
         yield proxy
 
 

@@ -21,7 +21,7 @@ from headgate.engine.postgres import PostgresEngine, migrate
 from headgate.engine.postgres.migrate import newest
 from headgate.job import NewJob
 from tests.postgres.test_deploy import GRANTS
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 
 async def refused(url: str, kind: type[Exception], says: str) -> None:

@@ -11,7 +11,7 @@ from headgate.engine.rules.audit import audit
 from headgate.job import NewJob
 from headgate.keys import Key, canonical
 from tests.postgres.statistics import flush
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 
 @pytest.mark.parametrize("dead", [0, 10**6])

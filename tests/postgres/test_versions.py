@@ -12,8 +12,8 @@ import pytest
 from headgate import App, ConcurrencyLimit, RateLimit, SchemaMismatch
 from headgate.engine.postgres.migrate import OLDEST_SERVER
 from headgate.engine.postgres.scripts import scripts
-from tests.postgres_binaries import installations
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_binaries import installations
+from tests.support.postgres_server import PostgresProcess
 
 
 def test_what_forbids_scans_forbids_compiling() -> None:

@@ -22,7 +22,7 @@ from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Use
 from tests.postgres.conftest import OpenEngine
-from tests.postgres_server import PostgresProcess
+from tests.support.postgres_server import PostgresProcess
 
 Open = Callable[[str], Any]
 

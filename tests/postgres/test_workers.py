@@ -15,10 +15,10 @@ import psycopg
 import pytest
 
 from headgate import App, EngineUnavailable, Retry, Task, current_job
-from tests.at_work import PATIENCE, until
-from tests.at_work import at_work as at_work_with
-from tests.postgres_binaries import as_nobody
-from tests.postgres_server import PostgresProcess, Standby
+from tests.support.at_work import at_work as at_work_with
+from tests.support.postgres_binaries import as_nobody
+from tests.support.postgres_server import PostgresProcess, Standby
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -14,9 +14,10 @@ import apsw
 import pytest
 
 from headgate import App
-from tests.processes.child import Child, eventually
 from tests.processes.record import Record
-from tests.stores import PROCESS_STORES, fresh_url
+from tests.support.child import Child
+from tests.support.stores import PROCESS_STORES, fresh_url
+from tests.support.waiting import eventually
 
 WORK = """
 import logging

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from headgate.errors import JobCancelled
-from tests.processes.child import eventually
 from tests.processes.conftest import Place
 from tests.processes.record import Line
+from tests.support.waiting import eventually
 
 
 def test_a_cancel_reaches_a_running_job_of_another_process_within_a_second(place: Place):

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 import pytest
 
 from headgate.job import JobState
-from tests.processes.child import Child, eventually
 from tests.processes.conftest import Place
+from tests.support.child import Child
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.processes.child import eventually
 from tests.processes.conftest import Place
+from tests.support.waiting import eventually
 
 ENQUEUE = """
 from tests.processes.shop import app, visit

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headgate import JobExists, WrongState
-from tests.processes.child import Child
 from tests.processes.conftest import Place
+from tests.support.child import Child
 
 pytestmark = pytest.mark.slow
 

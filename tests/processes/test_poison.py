@@ -17,15 +17,16 @@ import pytest
 
 from headgate import App
 from headgate.job import JobState
-from tests.processes.child import ROOT, eventually
-from tests.stores import PROCESS_STORES
+from tests.support.child import ROOT
+from tests.support.stores import PROCESS_STORES
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 
 PATIENCE = 60.0
 HASTY = """
-from headgate.worker import supervisor
-supervisor.FIRST_WAIT, supervisor.LONGEST_WAIT = 0.05, 0.4
+from headgate.worker.process import supervisor
+supervisor.FIRST_RESTART_WAIT, supervisor.LONGEST_RESTART_WAIT = 0.05, 0.4
 from headgate.cli.entry import main
 main()
 """
@@ -70,6 +71,8 @@ class Deployment:
 
         def done() -> bool:
             time.sleep(0.05)
+            gone = [each for each in self._supervisors if each.poll() not in (None, -signal.SIGKILL)]
+            assert not gone, self.log.read_text()
             return self.app.count_sync(state=unfinished) == 0
 
         eventually(done, "all jobs to end", patience)

@@ -13,10 +13,11 @@ from typing import Protocol
 import pytest
 
 from headgate import App
-from tests import postgres_server
-from tests.postgres_server import PostgresProcess
-from tests.processes.child import ROOT, eventually
-from tests.redis_servers import RedisProcess, binary
+from tests.support import postgres_server
+from tests.support.child import ROOT
+from tests.support.postgres_server import PostgresProcess
+from tests.support.redis_servers import RedisProcess, binary
+from tests.support.waiting import eventually
 
 KINDS = [*(["valkey"] if binary("valkey") else []), *(["postgres"] if postgres_server.available() else [])]
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")

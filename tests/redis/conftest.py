@@ -11,8 +11,8 @@ from headgate.engine.contract import Settings
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
 from headgate.engine.rules.audit import audit
-from tests.redis_leaks import check_all
-from tests.redis_servers import RedisProcess, binary
+from tests.support.redis_leaks import check_all
+from tests.support.redis_servers import RedisProcess, binary
 
 KINDS = [kind for kind in ("valkey", "redis6", "redis7") if binary(kind)]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import redis
 
-from tests.redis_leaks import check_all
-from tests.redis_servers import ONCE, RedisProcess, free_port
+from tests.support.redis_leaks import check_all
+from tests.support.redis_servers import ONCE, RedisProcess, free_port
 
 PATIENCE = 30.0
 PASSWORD = "of-the-master"

@@ -24,10 +24,10 @@ from headgate.engine.rules.audit import audit
 from headgate.errors import ConfigError, EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
-from tests.redis.cluster import Cluster
 from tests.redis.conftest import KINDS
 from tests.redis.spreading import Spread
-from tests.redis_servers import binary
+from tests.support.redis_cluster import Cluster
+from tests.support.redis_servers import binary
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import SHOP, Headgate
-from tests.cli.test_errors import NEED_A_STORE
 from tests.redis.conftest import StartServer
-from tests.redis_servers import RedisProcess, free_port
+from tests.support.command_line import NEED_A_STORE, SHOP, Headgate
+from tests.support.redis_servers import RedisProcess, free_port
 
 URL, STORE = 2, 3
 """Exit codes: a wrong URL, and a store that cannot be used."""

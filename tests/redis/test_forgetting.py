@@ -7,7 +7,7 @@ from headgate.engine.contract import Limit, Worker
 from headgate.job import NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
-from tests.world import START
+from tests.support.world import START
 
 
 async def test_a_computed_number_is_forgotten_an_hour_after_its_key_was_last_used(

@@ -12,8 +12,8 @@ from headgate.engine.redis.url import parse
 from headgate.job import NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import KINDS
-from tests.redis_leaks import check_and_clear, leaks
-from tests.redis_servers import fresh_prefix, shared
+from tests.support.redis_leaks import check_and_clear, leaks
+from tests.support.redis_servers import fresh_prefix, shared
 
 HELD, WINDOW = Key("A", "1"), Key("W", rate=True)
 

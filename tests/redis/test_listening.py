@@ -12,9 +12,9 @@ import redis
 from headgate.engine.contract import Worker
 from headgate.engine.redis import RedisEngine
 from headgate.job import NewJob
-from tests.at_work import until
 from tests.redis.conftest import OpenEngine, StartServer
-from tests.redis_servers import RedisProcess
+from tests.support.redis_servers import RedisProcess
+from tests.support.waiting import until
 
 
 def subscribers(server: RedisProcess) -> int:

@@ -11,7 +11,7 @@ from headgate.engine.memory import MemoryEngine
 from headgate.job import NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
-from tests.world import START
+from tests.support.world import START
 
 KEYS = [Key("A"), Key("A", "1"), Key("B")]
 

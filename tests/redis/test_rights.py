@@ -12,7 +12,7 @@ from headgate.engine.redis import RedisEngine, scripts
 from headgate.errors import EngineError
 from headgate.job import JobState, NewJob
 from tests.redis.conftest import OpenEngine, StartServer
-from tests.redis_servers import RedisProcess
+from tests.support.redis_servers import RedisProcess
 
 EVERYTHING = ("reset", "on", ">pw", "~*", "&*", "+@all")
 COMMANDS = (

@@ -15,7 +15,7 @@ from headgate.engine.redis.url import parse
 from headgate.job import JobState, NewJob
 from tests.redis.conftest import OpenEngine
 from tests.redis.sentinels import PASSWORD, Sentinels
-from tests.redis_servers import binary
+from tests.support.redis_servers import binary
 
 pytestmark = pytest.mark.timeout(90)
 

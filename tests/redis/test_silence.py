@@ -14,15 +14,15 @@ from headgate.engine.redis import RedisEngine, watching
 from headgate.engine.redis.url import parse
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
-from tests.proxy import Proxy
 from tests.redis.conftest import OpenEngine, StartServer
+from tests.support.proxy import Proxy
 
 
 @pytest.fixture
 def proxy(start_server: StartServer) -> Iterator[Proxy]:
     """Before a server."""
     server = start_server()
-    with Proxy("127.0.0.1", server.port) as proxy:
+    with Proxy(server.port) as proxy:
         yield proxy
         proxy.forward()
 
@@ -38,7 +38,7 @@ async def test_a_verb_on_a_silent_connection_ends_in_time_and_the_next_one_has_a
         with pytest.raises(EngineUnavailable):
             await verb
     assert time.monotonic() - begun < 4 * 0.3 + 1
-    proxy.cut()
+    proxy.reset()
     proxy.forward()
     await engine.enqueue([NewJob("j", "t")])
     assert [attempt.job for attempt in (await engine.exchange("w", [], 1)).attempts] == ["j"]
@@ -91,7 +91,7 @@ async def test_a_listener_notices_that_its_connection_is_silent(
     woken.clear()
     proxy.silence()
     await asyncio.sleep(0.8)  # a ping, and no answer to it
-    proxy.cut()
+    proxy.reset()
     proxy.forward()
     await asyncio.wait_for(woken.wait(), 5)  # it has connected again
     stop()

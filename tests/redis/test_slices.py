@@ -12,7 +12,7 @@ from headgate.engine.rules.audit import audit
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
-from tests.world import START
+from tests.support.world import START
 
 KEYS = 450
 READY = Filter(states=(JobState.READY,))

@@ -12,7 +12,7 @@ from headgate.engine.redis import servers
 from headgate.job import NewJob
 from tests.redis.conftest import OpenEngine, StartServer
 from tests.redis.tls import CA, OTHER_CA, TlsProxy, chain, speaks_tls
-from tests.redis_servers import RedisProcess, free_port
+from tests.support.redis_servers import RedisProcess, free_port
 
 StartTls = Callable[..., int]
 

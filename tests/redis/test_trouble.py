@@ -14,9 +14,9 @@ from headgate.engine.redis import opening
 from headgate.engine.rules.audit import audit
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, LeaseLost, SchemaMismatch
 from headgate.job import JobState, NewJob
-from tests.at_work import until
 from tests.redis.conftest import KINDS, OpenEngine, StartServer
-from tests.redis_servers import free_port
+from tests.support.redis_servers import free_port
+from tests.support.waiting import until
 
 PASSWORD = "s/e:c@r?e#t%41ö"
 """Every mark that means something in a URL."""

@@ -12,7 +12,7 @@ from headgate.engine.redis.records import encode
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
-from tests.redis_servers import RedisProcess
+from tests.support.redis_servers import RedisProcess
 
 USE = (Use(Key("A").ident),)
 TAG = "{headgate:p0}:"

@@ -12,7 +12,7 @@ from headgate.engine.redis.url import parse
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
-from tests.redis_servers import RedisProcess
+from tests.support.redis_servers import RedisProcess
 
 BASE = "{headgate:p0}:"
 KEYS = [Key("F", "1"), Key("F", "ü=1", "mäßig"), Key("G")]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from headgate import EngineUnavailable
-from tests.at_work import PATIENCE, until
-from tests.at_work import at_work as at_work_with
 from tests.redis.conftest import StartServer
+from tests.support.at_work import at_work as at_work_with
+from tests.support.waiting import PATIENCE, until
 
 at_work = partial(at_work_with, lease=3)
 

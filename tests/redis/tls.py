@@ -9,7 +9,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from tests.redis_servers import RedisProcess, free_port
+from tests.support.redis_servers import RedisProcess, free_port
 
 FILES = Path(__file__).parent / "certificates"
 CA, OTHER_CA = FILES / "ca.pem", FILES / "other.pem"

@@ -17,8 +17,8 @@ from headgate.engine.rules.audit import audit
 from headgate.engine.sqlite import SqliteEngine, lane
 from headgate.errors import JobExists
 from headgate.job import NewJob
-from tests.processes.child import Child
-from tests.sqlite.test_busy import HOLD, hold
+from tests.support.child import Child
+from tests.support.sqlite_lock import HOLD, hold
 
 
 class Witness:

@@ -16,35 +16,15 @@ from headgate.engine.sqlite.step import Step
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
-from tests.processes.child import Child
 from tests.sqlite.conftest import OpenEngine
+from tests.support.child import Child
+from tests.support.sqlite_lock import HOLD, hold
 
-HOLD = """
-import apsw
-connection = apsw.Connection(sys.argv[1])
-connection.set_busy_timeout(10_000)
-while True:
-    seconds = hear()
-    connection.execute("BEGIN IMMEDIATE")
-    say("held")
-    if seconds is None:
-        hear()
-    else:
-        time.sleep(seconds)
-    connection.execute("ROLLBACK")
-    say("let go")
-"""
 IMPATIENT = Settings(busy_timeout=SECOND // 5)
 
 
 def job(id: str) -> NewJob:
     return NewJob(id=id, task="t")
-
-
-async def hold(child: Child, seconds: float | None) -> None:
-    """The other process takes the write lock."""
-    child.tell(seconds)
-    assert await asyncio.to_thread(child.hear) == "held"
 
 
 async def test_operations_wait_for_another_process_and_succeed(engine: SqliteEngine, path: Path):

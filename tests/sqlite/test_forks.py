@@ -9,7 +9,7 @@ import pytest
 
 from headgate.engine.sqlite import SqliteEngine
 from headgate.job import JobState
-from tests.processes.child import Child
+from tests.support.child import Child
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork")
 

@@ -13,8 +13,8 @@ from headgate.engine.sqlite import SqliteEngine
 from headgate.errors import ConfigError, EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
-from tests.processes.child import Child
 from tests.sqlite.conftest import writer
+from tests.support.child import Child
 
 A = (Use(Key("A").ident),)
 LARGE = '"' + "x" * 20_000 + '"'

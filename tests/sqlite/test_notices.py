@@ -15,8 +15,8 @@ import pytest
 from headgate.engine.sqlite import SqliteEngine, notices, waking
 from headgate.engine.sqlite.notices import Notices
 from headgate.job import NewJob
-from tests.processes.child import Child
 from tests.sqlite.conftest import OpenEngine
+from tests.support.child import Child
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's")
 PATIENCE = 10.0

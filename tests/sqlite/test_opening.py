@@ -20,8 +20,8 @@ from headgate.engine.sqlite import SqliteEngine, connection
 from headgate.engine.sqlite.migrate import APPLICATION_ID, migrations
 from headgate.errors import ConfigError, EngineUnavailable, HeadgateError, SchemaMismatch
 from headgate.job import JobState, NewJob
-from tests.processes.child import Child
 from tests.sqlite.conftest import OpenEngine, writer
+from tests.support.child import Child
 
 
 async def refused(path: Path, error: type[HeadgateError], message: str) -> None:

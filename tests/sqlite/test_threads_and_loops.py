@@ -15,8 +15,8 @@ from headgate.engine.sqlite import SqliteEngine
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
-from tests.processes.child import eventually
 from tests.sqlite.conftest import OpenEngine
+from tests.support.waiting import eventually
 
 A = (Use(Key("A").ident),)
 

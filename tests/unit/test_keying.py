@@ -16,7 +16,8 @@ import pytest
 from headgate import ConcurrencyLimit, FloatingLimit, RateLimit
 from headgate.errors import ConfigError
 from headgate.keys import Key
-from headgate.limits.bound import BoundLimit, Parameters, value_text
+from headgate.limits.bound import BoundLimit
+from headgate.limits.parameters import Parameters, value_text
 
 
 class Level(enum.IntEnum):

@@ -7,7 +7,7 @@ import pytest
 
 from headgate.clock import SECOND, instant_us
 from headgate.errors import ConfigError
-from headgate.periodic import MOST, schedule, tick_text
+from headgate.periodic import MOST_TICKS, schedule, tick_text
 
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
@@ -40,9 +40,9 @@ def test_catching_up_all_runs_every_missed_tick_oldest_first():
 def test_catching_up_all_after_a_long_outage_runs_the_latest_thousand():
     year = 365 * 24 * HOUR
     ticks = schedule(every=60, catch_up="all").missed(NOON - year, NOON)
-    assert len(ticks) == MOST
+    assert len(ticks) == MOST_TICKS
     assert ticks[-1] == NOON
-    assert ticks[0] == NOON - (MOST - 1) * MINUTE
+    assert ticks[0] == NOON - (MOST_TICKS - 1) * MINUTE
 
 
 @pytest.mark.parametrize("catch_up", ["one", "none", "all"])

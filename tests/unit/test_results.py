@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from headgate.app.results import Results
+from headgate.app.open_store import OpenStore
 from headgate.engine.contract import Settings, Succeeded, Worker
 from headgate.engine.memory import MemoryEngine
 from headgate.errors import EngineUnavailable, SchemaMismatch
@@ -52,8 +52,8 @@ def engine() -> Counting:
 async def test_a_hundred_waiters_share_one_question(engine: Counting):
     ids = [f"j{n}" for n in range(100)]
     await engine.enqueue([NewJob(id, "t") for id in ids])
-    results = Results(engine)
-    waiting = [asyncio.create_task(results.ended(id)) for id in ids]
+    store = OpenStore(engine)
+    waiting = [asyncio.create_task(store.ended(id)) for id in ids]
     await engine.was_asked.wait()
     assert engine.asked == [100]
     await finish(engine, ids)
@@ -64,21 +64,21 @@ async def test_a_hundred_waiters_share_one_question(engine: Counting):
 
 async def test_two_waiters_of_one_job_are_both_told(engine: Counting):
     await engine.enqueue([NewJob("j", "t")])
-    results = Results(engine)
-    waiting = [asyncio.create_task(results.ended("j")) for _ in range(2)]
+    store = OpenStore(engine)
+    waiting = [asyncio.create_task(store.ended("j")) for _ in range(2)]
     await engine.was_asked.wait()
     await finish(engine, ["j"])
     assert len({job.id for job in await asyncio.gather(*waiting) if job}) == 1
 
 
 async def test_an_unknown_job_has_no_result(engine: Counting):
-    assert await Results(engine).ended("nobody") is None
+    assert await OpenStore(engine).ended("nobody") is None
 
 
 async def test_a_waiter_that_gives_up_leaves_nothing_behind(engine: Counting):
     await engine.enqueue([NewJob("j", "t")])
-    results = Results(engine)
-    waiter = asyncio.create_task(results.ended("j"))
+    store = OpenStore(engine)
+    waiter = asyncio.create_task(store.ended("j"))
     await engine.was_asked.wait()
     waiter.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -92,7 +92,7 @@ async def test_a_store_that_goes_away_and_comes_back_is_waited_for(
 ):
     await engine.enqueue([NewJob("j", "t")])
     engine.broken = True
-    waiter = asyncio.create_task(Results(engine).ended("j"))
+    waiter = asyncio.create_task(OpenStore(engine).ended("j"))
     async with asyncio.timeout(10):
         while engine.refused < 3:  # noqa: ASYNC110 - a refusal tells nobody
             await asyncio.sleep(0.01)
@@ -110,23 +110,23 @@ async def test_a_store_that_cannot_be_used_is_reported_to_all_waiters(engine: Co
         raise SchemaMismatch("newer")
 
     engine.states = newer
-    results = Results(engine)
-    waiting = [asyncio.create_task(results.ended(id)) for id in ("a", "b")]
+    store = OpenStore(engine)
+    waiting = [asyncio.create_task(store.ended(id)) for id in ("a", "b")]
     for waiter in waiting:
         with pytest.raises(SchemaMismatch):
             await waiter
 
 
 def test_each_loop_has_its_own_watcher(engine: Counting):
-    results = Results(engine)
+    store = OpenStore(engine)
     asyncio.run(engine.enqueue([NewJob("j", "t")]))
 
     async def wait() -> Job | None:
-        waiter = asyncio.create_task(results.ended("j"))
+        waiter = asyncio.create_task(store.ended("j"))
         await asyncio.sleep(0)
         await finish(engine, ["j"])
         return await waiter
 
-    first, second = asyncio.run(wait()), asyncio.run(results.ended("j"))
+    first, second = asyncio.run(wait()), asyncio.run(store.ended("j"))
     assert first is not None
     assert first == second

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.engine.contract import Engine, Settings
 from headgate.engine.rules.audit import audit
-from tests.servers import SERVERS
+from tests.support.servers import SERVERS
 from tests.worker.stand_in import FailingEngine
 
 STORES = [name for name in ("memory", "postgres") if name in SERVERS]

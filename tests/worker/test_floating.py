@@ -14,7 +14,7 @@ from headgate.limits import FloatingRule
 from headgate.worker import run_until_idle
 from headgate.worker.duties.floating import Floating
 from headgate.worker.events import Events
-from headgate.worker.queues import INTERNAL
+from headgate.worker.queues import INTERNAL_QUEUE
 from tests.worker.stand_in import StandIn, ended, put, tasks, working
 
 KEY = Key("llm", "acct_1")
@@ -125,7 +125,7 @@ async def test_failures_back_off_from_one_second_to_sixty_and_keep_the_old_numbe
     waits = []
     for _ in range(9):
         await run_until_idle(engine, tasks(task), floating=rules)
-        (refresh,) = await engine.find(Filter(queue=INTERNAL, states=(JobState.SCHEDULED,)))
+        (refresh,) = await engine.find(Filter(queue=INTERNAL_QUEUE, states=(JobState.SCHEDULED,)))
         waits.append((refresh.due - clock.now) // SECOND)
         clock.now = refresh.due
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
@@ -139,7 +139,7 @@ async def test_an_answer_that_is_no_number_of_slots_is_a_failure(number):
     engine, task = await closed_engine()
     await put(engine, task, uses=USES)
     await run_until_idle(engine, tasks(task), floating=[rule(Capacity(number))])
-    (refresh,) = await engine.find(Filter(queue=INTERNAL))
+    (refresh,) = await engine.find(Filter(queue=INTERNAL_QUEUE))
     assert refresh.state is JobState.SCHEDULED
     assert "a whole number >= 0 is needed" in (refresh.error or "")
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.worker.process.load import load_app
+from headgate.worker.process.load_app import load_app
 
 SOURCE = """
 class Fake:

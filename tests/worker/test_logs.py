@@ -8,7 +8,7 @@ import pytest
 
 from headgate.errors import ConfigError
 from headgate.worker.process.logs import JsonFormatter, configure_logs
-from tests.logs import bare_root
+from tests.support.logs import bare_root
 from tests.worker.stand_in import StandIn, ended, put, working
 
 

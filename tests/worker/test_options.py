@@ -7,7 +7,7 @@ import pytest
 
 from headgate.errors import ConfigError
 from headgate.worker.options import MOST_THREADS, options
-from headgate.worker.queues import INTERNAL, Queues
+from headgate.worker.queues import INTERNAL_QUEUE, Queues
 
 
 def test_a_list_of_queues_is_served_strictly_in_its_order():
@@ -21,8 +21,8 @@ def test_without_queues_all_are_served():
 
 
 def test_the_internal_queue_comes_first_when_queues_are_named():
-    assert Queues(["a"], internal=True).order() == (INTERNAL, "a")
-    assert Queues({"a": 1}, internal=True).order() == (INTERNAL, "a")
+    assert Queues(["a"], internal=True).order() == (INTERNAL_QUEUE, "a")
+    assert Queues({"a": 1}, internal=True).order() == (INTERNAL_QUEUE, "a")
 
 
 def test_weights_draw_an_order_in_proportion():

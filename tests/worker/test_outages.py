@@ -7,7 +7,7 @@ import pytest
 from headgate.errors import EngineUnavailable, SchemaMismatch
 from headgate.job import JobState
 from headgate.worker import Worker
-from headgate.worker.engine_status import LONGEST_WAIT, Backoff
+from headgate.worker.engine_status import LONGEST_BACKOFF, Backoff
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, ended, put, tasks, working
 
 
@@ -120,8 +120,8 @@ async def test_a_crash_at_work_is_logged_at_once_and_raised_at_the_end(failing: 
 def test_the_back_off_doubles_to_its_limit_and_begins_anew_after_success():
     backoff = Backoff()
     waits = [backoff.wait() for _ in range(12)]
-    assert all(0.05 <= wait <= LONGEST_WAIT for wait in waits)
-    assert waits[-1] >= LONGEST_WAIT / 2
+    assert all(0.05 <= wait <= LONGEST_BACKOFF for wait in waits)
+    assert waits[-1] >= LONGEST_BACKOFF / 2
     backoff.reset()
     assert backoff.wait() <= 0.1
 

@@ -9,9 +9,11 @@ import pytest
 
 from headgate.engine.contract import Part, Worker
 from headgate.engine.memory import MemoryEngine
+from headgate.errors import EngineUnavailable
 from headgate.job import JobState
+from headgate.periodic import schedule
 from headgate.worker import run_until_idle
-from headgate.worker.run.capacity import MOMENT, Capacity
+from headgate.worker.run.capacity import PROMPT_ANSWER, Capacity
 from headgate.worker.run.suspects import SuspectsTurn
 from headgate.worker.run.threads import Threads
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, tasks, working
@@ -196,7 +198,7 @@ def test_a_claim_without_an_answer_keeps_only_its_even_share(monkeypatch: pytest
     silent, other = places.share(lambda: None), places.share(lambda: None)
     silent.ask(silent.want(0))
     assert other.want(0) == 0
-    now[0] += MOMENT * 1.01
+    now[0] += PROMPT_ANSWER * 1.01
     assert other.want(0) == 5
     other.ask(5)
     for _ in range(5):
@@ -214,3 +216,25 @@ def test_only_one_part_at_a_time_claims_suspects_and_each_gets_its_turn():
     assert turn.take("b")
     turn.leave("b")
     assert turn.take("a")
+
+
+async def test_what_a_duty_of_the_whole_store_meets_is_not_said_of_the_first_part(
+    caplog: pytest.LogCaptureFixture,
+):
+    split = Split()
+    ticks = split.ticks
+
+    async def away(names: Sequence[str]) -> dict[str, int]:
+        raise EngineUnavailable("part 1 is away")
+
+    split.ticks = away
+    periodic = StandIn("report", Gate().work, schedule=schedule(every=3600))
+    async with working(split, periodic, lease=0.6) as (_, watcher):
+        await watcher.seen("unavailable")
+        split.ticks = ticks
+        await watcher.seen("recovered")
+    lines = [line for line in caplog.messages if "reached" in line]
+    assert lines == [
+        "what the ticker needs of the engine cannot be reached, trying again: part 1 is away",
+        "what the ticker needs of the engine can be reached again",
+    ]

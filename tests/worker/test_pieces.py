@@ -10,10 +10,10 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Succeeded, Swept
 from headgate.hooks.context import JobContext
 from headgate.worker.bell import Bell
-from headgate.worker.duties.sweep import SHORTEST, Sweep
+from headgate.worker.duties.sweep import SHORTEST_PAUSE, Sweep
 from headgate.worker.events import Events
-from headgate.worker.run.attempt import Run
 from headgate.worker.run.outbox import Outbox
+from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.threads import Threads
 from tests.worker.stand_in import StandIn, attempt, runner_of
 
@@ -43,12 +43,14 @@ async def test_an_attempt_is_abandoned_though_a_later_one_of_its_job_is_alive():
 
 def test_the_first_reason_to_end_counts_unless_the_attempt_is_abandoned():
     sink: Any = None
-    run = Run(attempt("j", "work"), StandIn("work", forever), JobContext(attempt("j", "work"), sink))
+    run = RunningAttempt(
+        attempt("j", "work"), StandIn("work", forever), JobContext(attempt("j", "work"), sink)
+    )
     run.interrupt("release")
     run.interrupt("cancel")
-    assert run.fate == "release"
+    assert run.stop_reason == "release"
     run.interrupt("abandon")
-    assert run.fate == "abandon"
+    assert run.stop_reason == "abandon"
 
 
 async def test_a_sweep_that_has_more_to_do_is_followed_by_another_at_once():
@@ -59,9 +61,9 @@ async def test_a_sweep_that_has_more_to_do_is_followed_by_another_at_once():
 
     part: Any = SimpleNamespace(sweep=sweep)
     duty = Sweep(part, loop, Bell(loop), Events())
-    assert await duty.sweep() == SHORTEST
-    await asyncio.sleep(2 * SHORTEST)
-    assert await duty.run_once() == SHORTEST, "it did not wait for its regular time"
+    assert await duty.sweep() == SHORTEST_PAUSE
+    await asyncio.sleep(2 * SHORTEST_PAUSE)
+    assert await duty.run_once() == SHORTEST_PAUSE, "it did not wait for its regular time"
 
 
 async def test_the_timer_of_an_attempt_ends_with_it():

@@ -43,7 +43,7 @@ async def test_slices_follow_each_other_and_what_was_mended_is_an_error(caplog):
 
 
 async def test_a_worker_rechecks_beside_its_work(failing: FailingEngine, monkeypatch):
-    monkeypatch.setattr("headgate.worker.duties.recheck.INTERVAL", 0.01)
+    monkeypatch.setattr("headgate.worker.duties.recheck.RECHECK_INTERVAL", 0.01)
     async with working(failing, StandIn("work", nothing)) as (_, watcher):
         await watcher.seen("rechecked", 3)
 

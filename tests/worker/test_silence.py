@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from headgate.engine import deadline
-from headgate.engine.contract import Settings
+from headgate.engine.contract import Settings, Worker
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState
 from headgate.worker.timing import Timing
@@ -121,3 +121,26 @@ async def test_an_outage_of_half_a_lease_costs_nothing(failing: FailingEngine):
         (job,) = await ended(failing, id)
     assert (job.state, job.attempt) == (JobState.SUCCEEDED, 1)
     assert (await stored(failing, id)).history[0].outcome == "succeeded"
+
+
+async def test_a_store_that_stays_silent_is_not_said_to_be_reached_again(failing: FailingEngine, caplog):
+    """A heartbeat that is not sent, since exchanges are stuck or the lease is gone, says nothing about the store."""
+    register = failing.register
+
+    async def silent(worker: Worker, *, now: int | None = None) -> int:
+        await failing._pass_gate()
+        return await register(worker, now=now)
+
+    async with working(failing, StandIn("work", nothing), lease=0.6) as (_, watcher):
+        failing.register = silent
+        failing.open_gate.clear()
+        await watcher.seen("unavailable")  # a heartbeat: the next exchange comes later
+        await watcher.seen("fenced")
+        fenced = time.monotonic()
+        while time.monotonic() < fenced + 0.3:  # heartbeats go on being due
+            await asyncio.sleep(0.05)
+            assert watcher.count("recovered") == 0
+        failing.open_gate.set()
+        await watcher.seen("recovered")
+    assert caplog.text.count("cannot be reached") == 1
+    assert caplog.text.count("can be reached again") == 1

@@ -19,7 +19,7 @@ from headgate import App
 from headgate.worker import registrations
 from headgate.worker.process import child as child_module
 from headgate.worker.process import supervisor as module
-from headgate.worker.process.config import CANNOT_START, RELOAD, Plan
+from headgate.worker.process.config import CANNOT_START, RELOAD, ProcessConfig
 from headgate.worker.process.reload import Reloader, source_files, wait_for_change
 from headgate.worker.process.supervisor import Child, Supervisor
 
@@ -91,15 +91,15 @@ def reports(tmp_path, monkeypatch) -> Reports:
 
 
 @pytest.fixture
-def plan(tmp_path) -> Plan:
-    return Plan(target="shop:app", app_dir=str(tmp_path), processes=2, log_level="warning")
+def config(tmp_path) -> ProcessConfig:
+    return ProcessConfig(target="shop:app", app_dir=str(tmp_path), processes=2, log_level="warning")
 
 
 class Running:
     """A supervisor at work in a thread."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.supervisor = Supervisor(plan)
+    def __init__(self, config: ProcessConfig) -> None:
+        self.supervisor = Supervisor(config)
         self.code: int | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -117,8 +117,8 @@ class Running:
 
 
 @pytest.fixture
-def running(reports: Reports, plan: Plan) -> Iterator[Running]:
-    running = Running(plan)
+def running(reports: Reports, config: ProcessConfig) -> Iterator[Running]:
+    running = Running(config)
     yield running
     running.supervisor.stop()
     running.supervisor.stop()
@@ -140,36 +140,36 @@ def test_a_child_that_dies_is_started_again_and_the_others_are_left_alone(report
     assert set(running.supervisor.pids) == {survivor, newcomer}
 
 
-def test_a_supervisor_whose_first_children_cannot_start_says_so(reports: Reports, plan: Plan):
-    assert Running(msgspec.structs.replace(plan, target="shop:missing")).wait() == CANNOT_START
+def test_a_supervisor_whose_first_children_cannot_start_says_so(reports: Reports, config: ProcessConfig):
+    assert Running(msgspec.structs.replace(config, target="shop:missing")).wait() == CANNOT_START
 
 
 def test_children_that_do_not_hear_are_killed_after_the_second_signal(
-    reports: Reports, plan: Plan, monkeypatch
+    reports: Reports, config: ProcessConfig, monkeypatch
 ):
-    monkeypatch.setattr(module, "HARD_WAIT", 0.05)
-    running = Running(msgspec.structs.replace(plan, target="shop:deaf", processes=1))
+    monkeypatch.setattr(module, "KILL_AFTER", 0.05)
+    running = Running(msgspec.structs.replace(config, target="shop:deaf", processes=1))
     reports.several(1, "registered")
     running.supervisor.stop()
     assert running.stop() == 0
 
 
-def start_process(plan: Plan) -> subprocess.Popen[bytes]:
+def start_process(config: ProcessConfig) -> subprocess.Popen[bytes]:
     code = "import sys, msgspec; from headgate.worker.process import config, supervisor; "
-    code += "sys.exit(supervisor.supervise(msgspec.json.decode(sys.argv[1], type=config.Plan)))"
-    return subprocess.Popen([sys.executable, "-c", code, msgspec.json.encode(plan).decode()])
+    code += "sys.exit(supervisor.supervise(msgspec.json.decode(sys.argv[1], type=config.ProcessConfig)))"
+    return subprocess.Popen([sys.executable, "-c", code, msgspec.json.encode(config).decode()])
 
 
-def test_a_signal_to_the_supervisor_stops_its_children(reports: Reports, plan: Plan):
-    process = start_process(plan)
+def test_a_signal_to_the_supervisor_stops_its_children(reports: Reports, config: ProcessConfig):
+    process = start_process(config)
     pids = reports.several(2, "registered")
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
     assert reports.several(2, "stopped") == pids
 
 
-def test_children_do_not_outlive_a_supervisor_that_was_killed(reports: Reports, plan: Plan):
-    process = start_process(plan)
+def test_children_do_not_outlive_a_supervisor_that_was_killed(reports: Reports, config: ProcessConfig):
+    process = start_process(config)
     pids = reports.several(2, "registered")
     process.kill()
     process.wait(30)
@@ -177,9 +177,9 @@ def test_children_do_not_outlive_a_supervisor_that_was_killed(reports: Reports, 
 
 
 def test_a_child_is_started_anew_when_its_code_changes_also_after_an_error(
-    reports: Reports, plan: Plan, tmp_path
+    reports: Reports, config: ProcessConfig, tmp_path
 ):
-    running = Running(msgspec.structs.replace(plan, processes=1, reload=True))
+    running = Running(msgspec.structs.replace(config, processes=1, reload=True))
     source = tmp_path / "shop.py"
     assert reports.next()[2] == "1"
     source.write_text("this is no Python")
@@ -195,8 +195,8 @@ def test_a_child_that_worked_for_a_while_is_started_again_soon():
     assert child.next_wait(100.0) == 0.5
 
 
-def test_each_child_has_a_name_of_its_own(plan: Plan):
-    named = msgspec.structs.replace(plan, name="mail")
+def test_each_child_has_a_name_of_its_own(config: ProcessConfig):
+    named = msgspec.structs.replace(config, name="mail")
     assert [named.for_child(index).name for index in range(2)] == ["mail-1", "mail-2"]
     assert named.for_child(0).processes == 1
 
@@ -204,7 +204,7 @@ def test_each_child_has_a_name_of_its_own(plan: Plan):
 def test_a_worker_process_that_cannot_load_its_app_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(child_module, "configure_logs", lambda *args, **kwargs: None)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    assert child_module.work(Plan(target="nowhere_at_all", app_dir=str(tmp_path))) == CANNOT_START
+    assert child_module.work(ProcessConfig(target="nowhere_at_all", app_dir=str(tmp_path))) == CANNOT_START
     assert RELOAD != CANNOT_START
 
 
@@ -231,15 +231,15 @@ def test_waiting_for_a_change_ends_when_a_file_comes(tmp_path):
 def test_what_a_process_noted_names_its_store_and_the_workers_that_did_not_retire(tmp_path, monkeypatch):
     monkeypatch.setattr(registrations, "_file", None)
     with (tmp_path / "notes").open("w+b") as file:
-        registrations.note("before it has a file")
+        registrations.note_begin("before it has a file")
         registrations.keep_in(file.fileno())
         registrations.note_store(App("sqlite:///jobs.db"))
         registrations.note_store(object())
         for worker in ("a", "b", "c"):
-            registrations.note(worker)
+            registrations.note_begin(worker)
         registrations.note_end("b")
         os.write(file.fileno(), b'{"type":"begun","wor')  # it died while it wrote
-        store, workers = registrations.left_behind(file.fileno())
+        store, workers = registrations.read_notes(file.fileno())
     assert store is not None
     assert store.url == "sqlite:///jobs.db"
     assert workers == ["a", "c"]
@@ -267,9 +267,11 @@ app = App()
 """
 
 
-def test_children_wait_for_a_store_that_is_down_when_they_start(reports: Reports, plan: Plan, tmp_path):
+def test_children_wait_for_a_store_that_is_down_when_they_start(
+    reports: Reports, config: ProcessConfig, tmp_path
+):
     (tmp_path / "down.py").write_text(DOWN)
-    running = Running(msgspec.structs.replace(plan, target="down:app"))
+    running = Running(msgspec.structs.replace(config, target="down:app"))
     words = [reports.next() for _ in range(6)]
     assert sorted(word[2] for word in words) == ["1", "1", "2", "2", "3", "3"]
     assert len({word[1] for word in words}) == 2, "in the same processes"

@@ -11,7 +11,7 @@ from headgate.engine.memory import MemoryEngine
 from headgate.hooks.context import current_job
 from headgate.periodic import CatchUp, schedule
 from headgate.worker import run_until_idle
-from headgate.worker.duties.ticker import LONGEST, Ticker
+from headgate.worker.duties.ticker import LONGEST_PAUSE, Ticker
 from headgate.worker.events import Events
 from tests.worker.stand_in import StandIn, ended, stored, tasks, working
 
@@ -99,7 +99,7 @@ async def test_after_an_outage_the_policy_decides_what_is_run(policy: CatchUp, c
 async def test_it_comes_back_for_the_next_tick_and_at_least_every_minute():
     clock = Clock()
     engine = MemoryEngine(clock=clock)
-    assert await ticker(engine, hourly()).run_once() == LONGEST
+    assert await ticker(engine, hourly()).run_once() == LONGEST_PAUSE
     clock.now = NOON + HOUR - 7 * SECOND
     assert await ticker(engine, hourly()).run_once() == 7
 

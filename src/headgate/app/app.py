@@ -23,7 +23,7 @@ from typing import (
     Unpack,
 )
 
-from headgate.app.client import Clock, Hub
+from headgate.app.client import Client, Clock
 from headgate.app.declarations import Declarations
 from headgate.app.handle import JobHandle
 from headgate.app.hooked import Hooked
@@ -47,7 +47,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_URL = "sqlite:///headgate.db"
 PAYLOAD_LIMIT = 1024 * 1024
-BATCH = 1000
+JOBS_PER_STEP = 1000
 LEAST_TIMEOUT = SECOND // 10
 
 Duration = float | timedelta
@@ -95,26 +95,26 @@ class App(Declarations, Hooked, Operations):
             **_retention(retention),
         )
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
-        super().__init__(Hub(address, settings, _check_payload_limit(payload_limit), clock))
-        self._hub.hooks.app, self._hub.hooks.lifespan = self, check_lifespan(lifespan)
+        super().__init__(Client(address, settings, _check_payload_limit(payload_limit), clock))
+        self._client.hooks.app, self._client.hooks.lifespan = self, check_lifespan(lifespan)
 
     @property
     def url(self) -> str:
         """Where the store is."""
-        return self._hub.url
+        return self._client.url
 
     @property
     def settings(self) -> Settings:
         """What the store is opened with."""
-        return self._hub.settings
+        return self._client.settings
 
     # ── enqueueing ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def enqueue(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:
         """Enqueue a job made by `task.job(…)`; with `connection`, inside the caller's transaction where a store can."""
         _check_job(job, "what enqueue() was given")
-        enqueued = (await self._hub.enqueue((job,), connection))[0]
-        return JobHandle(self._hub, enqueued.id, created=enqueued.created)
+        enqueued = (await self._client.enqueue((job,), connection))[0]
+        return JobHandle(self._client, enqueued.id, created=enqueued.created)
 
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[JobHandle[Any]]:
         """Enqueue many jobs, one round trip per 1,000.
@@ -124,11 +124,11 @@ class App(Declarations, Hooked, Operations):
         """
         source, handles = iter(jobs), list[JobHandle[Any]]()
         try:
-            while batch := list(islice(source, BATCH)):
+            while batch := list(islice(source, JOBS_PER_STEP)):
                 for place, job in enumerate(batch, len(handles)):
                     _check_job(job, f"item {place} of enqueue_many()")
-                stored = await self._hub.enqueue(batch)
-                handles += [JobHandle(self._hub, one.id, created=one.created) for one in stored]
+                stored = await self._client.enqueue(batch)
+                handles += [JobHandle(self._client, one.id, created=one.created) for one in stored]
         except Exception as error:
             if handles:
                 error.add_note(f"{len(handles)} jobs of earlier batches are stored")
@@ -140,7 +140,7 @@ class App(Declarations, Hooked, Operations):
 
         One result per record, in their order; a bad record is refused alone, and `refused` says why.
         """
-        return await import_jobs(self._hub, self._tasks, list(records))
+        return await import_jobs(self._client, self._tasks, list(records))
 
     # ── working ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,11 +158,11 @@ class App(Declarations, Hooked, Operations):
         from headgate.worker import Worker
 
         return Worker(
-            await self._hub.engine(),
+            await self._client.engine(),
             self._tasks,
             floating=tuple(self._floating.values()),
-            hooks=self._hub.hooks,
-            store=self._hub.shown_url,
+            hooks=self._client.hooks,
+            store=self._client.shown_url,
             **options,
         )
 
@@ -173,34 +173,34 @@ class App(Declarations, Hooked, Operations):
         from headgate.worker import run_until_idle
 
         rules = tuple(self._floating.values())
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         return await run_until_idle(
             engine,
             self._tasks,
             floating=rules,
             queues=queues,
             concurrency=concurrency,
-            hooks=self._hub.hooks,
+            hooks=self._client.hooks,
         )
 
     # ── opening and closing ──────────────────────────────────────────────────────────────────────────────────────
 
     async def open(self) -> None:
         """Open the store and declare the limits now rather than on first use."""
-        await self._hub.engine()
+        await self._client.engine()
 
     async def close(self) -> None:
         """Let go of the store and of the thread behind the sync twins. The next use opens it again."""
-        await self._hub.close()
-        self.portal.close()
+        await self._client.close()
+        self.sync_loop.close()
 
     def redirect(self, url: str, clock: Clock | None = None) -> Callable[[], None]:
         """Use another store from the next opening on; returns the function that undoes it. For tests."""
-        return self._hub.redirect(url, clock)
+        return self._client.redirect(url, clock)
 
     def make_engine(self) -> Engine:
         """An engine on the app's store that is not open yet; the caller closes it. For what must not create a store."""
-        return make_engine(self._hub.url, self._hub.settings, self._hub.clock)
+        return make_engine(self._client.url, self._client.settings, self._client.clock)
 
     async def migrate(self) -> tuple[int, int]:
         """Bring the store to this version of Headgate; returns its versions before and after."""
@@ -243,15 +243,15 @@ class App(Declarations, Hooked, Operations):
         except RuntimeError:
             asyncio.run(work)
         else:
-            self.portal.run(work)
+            self.sync_loop.run(work)
 
     def close_sync(self) -> None:
         """`close()` for code that cannot await. Not a derived twin, since it ends the thread that serves those."""
-        self.portal.run(self._hub.close())
-        self.portal.close()
+        self.sync_loop.run(self._client.close())
+        self.sync_loop.close()
 
     def __repr__(self) -> str:
-        return f"<App {self._hub.shown_url} with {len(self._tasks)} tasks>"
+        return f"<App {self._client.shown_url} with {len(self._tasks)} tasks>"
 
 
 def _check_job(job: Any, what: str) -> None:

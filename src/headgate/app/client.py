@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from headgate.app.results import Results
-from headgate.app.sync import Portal
+from headgate.app.open_store import OpenStore
+from headgate.app.sync import SyncLoop
 from headgate.codec import decode
 from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
@@ -20,26 +19,15 @@ from headgate.forks import renew_after_fork
 from headgate.hooks.enqueued import tell_enqueued
 from headgate.hooks.hooks import Hooks
 from headgate.job import NewJob
-from headgate.limits.registered import DeclaredLimits
+from headgate.limits.registered import RegisteredLimits
 
 Clock = Callable[[], int]
 
-_inherited: list[Opened] = []
-"""Engines of a parent process. A forked child must not close what it shares with its parent, so it keeps them."""
+_inherited: list[OpenStore] = []
+"""Stores of a parent process. A forked child must not close what it shares with its parent, so it keeps them."""
 
 
-class Opened:
-    """An engine that is open in this process."""
-
-    __slots__ = ("engine", "pid", "results")
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.pid = os.getpid()
-        self.results = Results(engine)
-
-
-class Hub:
+class Client:
     """One app's way to its store, from any loop and thread."""
 
     def __init__(self, url: str, settings: Settings, payload_limit: int, clock: Clock | None = None) -> None:
@@ -47,16 +35,16 @@ class Hub:
         self.settings = settings
         self.payload_limit = payload_limit
         self.clock = clock
-        self.portal = Portal()
-        self.limits = DeclaredLimits()
+        self.sync_loop = SyncLoop()
+        self.limits = RegisteredLimits()
         self.hooks = Hooks()
         self.decoders: dict[str, Callable[[str], Any]] = {}
-        self._opened: Opened | None = None
+        self._opened: OpenStore | None = None
         self.renew()
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Nobody is opening the store."""
+        """New locks: in a forked child no thread is opening the store."""
         self._lock = threading.Lock()
         self._opening: Future[None] | None = None
 
@@ -65,12 +53,12 @@ class Hub:
         """The URL without what may be a password."""
         return shown_url(self.url)
 
-    async def opened(self) -> Opened:
+    async def opened(self) -> OpenStore:
         """The open engine. The first caller opens it; those that come meanwhile share what comes of it, also an error.
         A forked child opens its own."""
         while True:
             opened = self._opened
-            if opened is not None and opened.pid == os.getpid():
+            if opened is not None and opened.own:
                 return opened
             with self._lock:
                 opening, mine = self._opening, Future[None]()
@@ -80,13 +68,13 @@ class Hub:
                 return await self._open(mine)
             await asyncio.shield(asyncio.wrap_future(opening))  # a caller that gives up does so alone
 
-    async def _open(self, opening: Future[None]) -> Opened:
+    async def _open(self, opening: Future[None]) -> OpenStore:
         failure: Exception | None = None
         try:
             if self._opened is not None:
                 _inherited.append(self._opened)
                 self.limits.all_unsent()
-            self._opened = opened = Opened(await self._opened_engine())
+            self._opened = opened = OpenStore(await self._open_engine())
             return opened
         except Exception as error:
             failure = error
@@ -99,13 +87,12 @@ class Hub:
             else:
                 opening.set_exception(failure)
 
-    async def _opened_engine(self) -> Engine:
+    async def _open_engine(self) -> Engine:
         """An open engine that has heard of the limits; nothing of it is left open if that fails."""
         engine = make_engine(self.url, self.settings, self.clock)
         try:
             await engine.open()
-            with self.limits.carried() as limits:
-                await engine.declare(limits)
+            await self.limits.send(engine)
         except BaseException:
             with suppress(Exception):
                 await engine.close()
@@ -116,8 +103,7 @@ class Hub:
         """The open engine, which has heard of every limit declared so far."""
         engine = (await self.opened()).engine
         if self.limits.unsent():
-            with self.limits.carried() as limits:
-                await engine.declare(limits)
+            await self.limits.send(engine)
         return engine
 
     async def enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Enqueued]:
@@ -136,7 +122,7 @@ class Hub:
     async def _enqueue_within(
         self, engine: Engine, jobs: Sequence[NewJob], connection: Any
     ) -> list[Enqueued]:
-        """Inside the caller's transaction. Limits are declared beside it: nobody should wait for its end."""
+        """Inside the caller's transaction. Limits are declared beside it: other callers must not wait for its end."""
         if not isinstance(engine, EnqueuesWithin):
             raise ConfigError(
                 f"{self.shown_url} cannot enqueue inside a caller's transaction; leave connection= out"
@@ -162,6 +148,6 @@ class Hub:
         """Let go of the store; the next use opens it again and declares everything anew."""
         with self._lock:
             opened, self._opened = self._opened, None
-        if opened is not None and opened.pid == os.getpid():
+        if opened is not None and opened.own:
             await opened.engine.close()
         self.limits.all_unsent()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta, tzinfo
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.options import JobOptions, check_priority, check_queue, check_timeout
 from headgate.app.task import AnyTask, Task
 from headgate.clock import duration_us
@@ -14,8 +14,7 @@ from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
 from headgate.job import DEFAULT_PRIORITY
 from headgate.keys import check_name
-from headgate.limits import AnyLimit, FloatingRule, check_max
-from headgate.limits.registered import as_floating
+from headgate.limits import DeclaredLimit, FloatingRule, check_max
 from headgate.periodic import Schedule, schedule
 from headgate.retry import LOST_ONLY, Retry
 
@@ -38,8 +37,8 @@ class TaskDecorator(Protocol):
 class Declarations:
     """The part of an app that says what there is."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._tasks: dict[str, AnyTask] = {}
         self._floating: dict[str, FloatingRule] = {}
 
@@ -64,7 +63,7 @@ class Declarations:
         retry: Retry | None = None,
         timeout: Duration | None = None,
         retention: Duration | None = None,
-        limits: Sequence[AnyLimit] = (),
+        limits: Sequence[DeclaredLimit] = (),
         cron: str | None = None,
         every: Duration | None = None,
         timezone: str | tzinfo | None = None,
@@ -93,11 +92,11 @@ class Declarations:
         retry: Retry | None = None,
         timeout: Duration | None = None,
         retention: Duration | None = None,
-        limits: Sequence[AnyLimit] = (),
+        limits: Sequence[DeclaredLimit] = (),
         **periodic: Any,
     ) -> AnyTask:
         task = AnyTask(
-            self._hub,
+            self._client,
             fn,
             name=name,
             options=JobOptions(
@@ -113,16 +112,18 @@ class Declarations:
         )
         if task.name in self._tasks:
             raise ConfigError(f"this app has a task {task.name!r} already; give one of them another name=")
-        self._hub.limits.declare(task.declared())
+        self._client.limits.declare_bound(task.limits.bound)
+        if task.limits.cap is not None:
+            self._client.limits.declare([task.limits.cap])
         self._tasks[task.name] = task
-        self._hub.decoders[task.name] = task.decode_result
+        self._client.decoders[task.name] = task.decode_result
         return task
 
     def queue(self, name: str, *, max_concurrent: int) -> None:
         """Cap how many jobs of a queue run at once, over all workers."""
         most = check_max(max_concurrent, f"max_concurrent of queue {name!r}")
         cap = check_name(f"queue:{check_queue(name)}", "queue with a cap")
-        self._hub.limits.declare([Limit(cap, "concurrency", most)])
+        self._client.limits.declare([Limit(cap, "concurrency", most)])
 
     def floating_limit(
         self, name: str, *, default: int, every: Duration = 30, metadata: Mapping[str, Any] | None = None
@@ -133,7 +134,7 @@ class Declarations:
             if name in self._floating:
                 raise ConfigError(f"this app has a floating limit {name!r} already")
             rule = FloatingRule(name, function, default, duration_us(every, "every="), metadata)
-            self._hub.limits.declare([as_floating(rule)])
+            self._client.limits.declare([rule.record])
             self._floating[name] = rule
             return function
 

@@ -159,8 +159,8 @@ def _author(limit: LimitStatus) -> str:
     override = limit.override
     if override is None:
         return ""
-    who = f", set by {override.by}" if override.by else ", set by an operator"
-    return f"{who}: {override.why}" if override.why else who
+    author = f", set by {override.by}" if override.by else ", set by an operator"
+    return f"{author}: {override.why}" if override.why else author
 
 
 def _of_tenant(limit: LimitStatus) -> str:

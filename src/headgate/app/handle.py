@@ -6,10 +6,10 @@ import asyncio
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.explain import Explanation, explanation
 from headgate.app.info import JobInfo, job_info
-from headgate.app.sync import Portal, twin
+from headgate.app.sync import SyncLoop, twin
 from headgate.clock import SECOND, duration_us
 from headgate.codec import decode
 from headgate.engine.contract import Verdict
@@ -20,7 +20,7 @@ from headgate.job import Job, JobState
 R = TypeVar("R", covariant=True)
 
 LAST_LOOK = 1.0
-"""Seconds to say how a job stands whose waiter's time is over."""
+"""Seconds to find out how the job stands when the caller's time is over."""
 ALLOWED = {
     "cancel": "scheduled, ready, waiting or running",
     "restart": "failed or cancelled",
@@ -30,7 +30,7 @@ ALLOWED = {
 
 
 def not_found(id: str) -> JobNotFound:
-    """The error for an id that nobody knows."""
+    """The error for an id that no job has."""
     return JobNotFound(f"there is no job {id!r}; it may have been deleted, or never existed")
 
 
@@ -52,21 +52,21 @@ def refusal(verb: str, verdict: Verdict) -> HeadgateError:
 class JobHandle(Generic[R]):
     """One job of a store. `created` is False where enqueue returned an unfinished job with the same unique key."""
 
-    __slots__ = ("_hub", "created", "id")
+    __slots__ = ("_client", "created", "id")
 
-    def __init__(self, hub: Hub, id: str, *, created: bool = False) -> None:
-        self._hub = hub
+    def __init__(self, client: Client, id: str, *, created: bool = False) -> None:
+        self._client = client
         self.id = id
         self.created = created
 
     @property
-    def portal(self) -> Portal:
+    def sync_loop(self) -> SyncLoop:
         """Where the sync twins run."""
-        return self._hub.portal
+        return self._client.sync_loop
 
     async def status(self) -> JobState:
         """Where the job stands."""
-        state = (await (await self._hub.engine()).states([self.id]))[0]
+        state = (await (await self._client.engine()).states([self.id]))[0]
         if state is None:
             raise not_found(self.id)
         return state
@@ -81,7 +81,7 @@ class JobHandle(Generic[R]):
         return None if text is None else decode(text)
 
     async def _job(self) -> Job:
-        job = (await (await self._hub.engine()).get([self.id]))[0]
+        job = (await (await self._client.engine()).get([self.id]))[0]
         if job is None:
             raise not_found(self.id)
         return job
@@ -99,17 +99,17 @@ class JobHandle(Generic[R]):
             raise JobCancelled(
                 f"job {job.id!r} ({job.task}) was cancelled{f': {job.error}' if job.error else ''}"
             )
-        return self._hub.decode_result(job.task, job.result or "null")
+        return self._client.decode_result(job.task, job.result or "null")
 
     async def _ended(self, timeout: int | None) -> Job:
         job = None
         if timeout == 0:
             job = await self._job()
         else:
-            opened = await self._hub.opened()
+            opened = await self._client.opened()
             try:
                 async with asyncio.timeout(None if timeout is None else timeout / SECOND):
-                    job = await opened.results.ended(self.id)
+                    job = await opened.ended(self.id)
             except TimeoutError:
                 job = await self._last_look(timeout or 0)
         if job is None:
@@ -147,14 +147,14 @@ class JobHandle(Generic[R]):
         return await self._steer("delete")
 
     async def _steer(self, verb: str) -> JobState:
-        verdict = (await getattr(await self._hub.engine(), verb)([self.id]))[0]
+        verdict = (await getattr(await self._client.engine(), verb)([self.id]))[0]
         if not verdict.done:
             raise refusal(verb, verdict)
         return verdict.state
 
     async def explain(self) -> Explanation:
         """Why the job is where it is; `str()` of it is a sentence."""
-        facts = await (await self._hub.engine()).explain(self.id)
+        facts = await (await self._client.engine()).explain(self.id)
         if facts is None:
             raise not_found(self.id)
         return explanation(facts)
@@ -173,7 +173,7 @@ class JobHandle(Generic[R]):
         return f"<JobHandle {self.id}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, JobHandle) and self.id == other.id and self._hub is other._hub  # pyright: ignore[reportUnknownMemberType]
+        return isinstance(other, JobHandle) and self.id == other.id and self._client is other._client  # pyright: ignore[reportUnknownMemberType]
 
     def __hash__(self) -> int:
         return hash(self.id)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar, overload
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.signature import hints_of
 from headgate.hooks.events import JobEvent, JobEventName, WorkerEvent, WorkerEventName
 from headgate.hooks.listeners import check_names
@@ -20,16 +20,16 @@ W = TypeVar("W", bound=Callable[[WorkerEvent], Any])
 class Hooked:
     """The part of an app that stands around its jobs and listens to them."""
 
-    _hub: Hub
+    _client: Client
 
     def middleware(self, function: M, /) -> M:
         """Put `async def around(job, call_next)` around every attempt, inside the middleware that was added before."""
-        self._hub.hooks.middleware.append(check_middleware(function))
+        self._client.hooks.middleware.append(check_middleware(function))
         return function
 
     def override(self, factory: Callable[..., Any], fake: Callable[..., Any]) -> AbstractContextManager[None]:
         """Let tasks depend on what another function makes for a while: `with app.override(make_client, fake): …`."""
-        return self._hub.hooks.override(factory, fake, lambda function: hints_of(function, "override"))
+        return self._client.hooks.override(factory, fake, lambda function: hints_of(function, "override"))
 
     @overload
     def on(self, name: JobEventName, /, *names: JobEventName) -> Callable[[J], J]: ...
@@ -48,7 +48,7 @@ class Hooked:
         names = check_names(given[:-1] if called else given)
 
         def listen(fn: Any) -> Any:
-            self._hub.hooks.listeners.add(names, fn)
+            self._client.hooks.listeners.add(names, fn)
             return fn
 
         return listen(given[-1]) if called else listen

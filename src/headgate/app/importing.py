@@ -7,25 +7,22 @@ the others go on. Arguments pass through the task's own checks, and its limits a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, cast
 
 import msgspec
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.task import AnyTask
 from headgate.clock import instant_us
 from headgate.engine.contract import Engine, ImportedJob, ImportResult
 from headgate.errors import ConfigError, HeadgateError
 from headgate.job import PastAttempt
 from headgate.keys import Key
-from headgate.limits import AnyLimit, ConcurrencyLimit, FloatingLimit, RateLimit
-from headgate.limits.bound import plain_key
-from headgate.limits.declared import Algorithm
+from headgate.limits.imported import as_declared
 from headgate.retry import Retry, RetryPolicy
 
-BATCH = 500
+RECORDS_PER_STEP = 500
 
 
 class ImportAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,65 +53,6 @@ class ImportRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ).policy
 
 
-class ImportLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A limit of one job, on top of its task's, as `task.options(limits=[…])` takes it. The names are those of
-    `headgate limits --json`; `key` is a plain value, `per` is seconds."""
-
-    name: str
-    kind: Literal["concurrency", "rate", "floating"] = "concurrency"
-    max: int | None = None
-    key: str | int | float | bool | None = None
-    per: float | None = None
-    burst: int | None = None
-    algorithm: Algorithm | None = None
-    cost: int = 1
-    shared: bool = False
-
-    def limit(self) -> AnyLimit:
-        """The same as it is declared in code, checked."""
-        key = plain_key(self.key)
-        match self.kind:
-            case "concurrency":
-                self._only("max")
-                return ConcurrencyLimit(self._max(), scope=self.name, key=key, shared=self.shared)
-            case "floating":
-                self._only()
-                return FloatingLimit(self.name, key=key, shared=self.shared)
-            case "rate":
-                return self._rate(key)
-
-    def _rate(self, key: Any) -> RateLimit:
-        if self.per is None:
-            raise ConfigError(f"limit {self.name!r}: a rate needs per, its period in seconds")
-        return RateLimit(
-            self._max(),
-            per=self.per,
-            burst=self.burst,
-            algorithm=self.algorithm or "token_bucket",
-            cost=self.cost,
-            scope=self.name,
-            key=key,
-            shared=self.shared,
-        )
-
-    def _max(self) -> int:
-        if self.max is None:
-            raise ConfigError(f"limit {self.name!r}: a {self.kind} limit needs max, its number")
-        return self.max
-
-    def _only(self, *allowed: str) -> None:
-        """Refuse what has no meaning for this kind."""
-        for name, without in (
-            ("max", None),
-            ("per", None),
-            ("burst", None),
-            ("algorithm", None),
-            ("cost", 1),
-        ):
-            if name not in allowed and getattr(self, name) != without:
-                raise ConfigError(f"limit {self.name!r}: {name} has no meaning for a {self.kind} limit")
-
-
 class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One job to import. What is left out comes from its task. `limits` are limits of its own, on top of the task's:
     `ImportLimit` records or mappings, or limits as code declares them."""
@@ -137,13 +75,13 @@ class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 async def import_jobs(
-    hub: Hub, tasks: Mapping[str, AnyTask], records: Sequence[Mapping[str, Any] | ImportRecord]
+    client: Client, tasks: Mapping[str, AnyTask], records: Sequence[Mapping[str, Any] | ImportRecord]
 ) -> list[ImportResult]:
     """Import in batches; one result per record, in their order."""
-    engine = await hub.engine()
+    engine = await client.engine()
     results: list[ImportResult] = []
-    for start in range(0, len(records), BATCH):
-        checked = await _declared(hub, engine, tasks, records[start : start + BATCH])
+    for start in range(0, len(records), RECORDS_PER_STEP):
+        checked = await _declared(client, engine, tasks, records[start : start + RECORDS_PER_STEP])
         good = [one for one in checked if isinstance(one, ImportedJob)]
         stored = iter(await engine.import_jobs(good) if good else ())
         results += [next(stored) if isinstance(one, ImportedJob) else one for one in checked]
@@ -151,7 +89,7 @@ async def import_jobs(
 
 
 async def _declared(
-    hub: Hub,
+    client: Client,
     engine: Engine,
     tasks: Mapping[str, AnyTask],
     records: Sequence[Mapping[str, Any] | ImportRecord],
@@ -160,7 +98,7 @@ async def _declared(
     refuses is checked again without that: the two may have had one name and different kinds."""
     checked = [_checked(tasks, record) for record in records]
     for _ in range(2):
-        refused = await _declare(hub, engine)
+        refused = await client.limits.send_each(engine)
         if not refused:
             break
         checked = [
@@ -168,23 +106,6 @@ async def _declared(
             for one, record in zip(checked, records, strict=True)
         ]
     return checked
-
-
-async def _declare(hub: Hub, engine: Engine) -> dict[str, str]:
-    """Tell the store of the limits that came with records; returns those that it refuses, and why. One that is refused
-    must not fail the records beside it, so that each is then told alone."""
-    if not hub.limits.unsent():
-        return {}
-    with suppress(ConfigError), hub.limits.carried() as limits:
-        await engine.declare(limits)
-        return {}
-    refused: dict[str, str] = {}
-    for limit in limits:
-        try:
-            await engine.declare([limit])
-        except ConfigError as error:
-            refused[limit.name] = str(error)
-    return refused
 
 
 def _unless_refused(one: ImportedJob, refused: Mapping[str, str]) -> ImportedJob | ImportResult:
@@ -226,18 +147,12 @@ def _imported(tasks: Mapping[str, AnyTask], record: ImportRecord) -> ImportedJob
         retention=record.retention,
         unique=record.unique,
         metadata=record.metadata,
-        limits=[_limit(given) for given in record.limits],
+        limits=[as_declared(given) for given in record.limits],
     ).job(**record.args)
     if record.retry is not None:
         job = msgspec.structs.replace(job, retry=record.retry.policy())
     since = None if record.enqueued_at is None else instant_us(record.enqueued_at, "enqueued_at")
     return ImportedJob(job, _history(record.attempts), since)
-
-
-def _limit(given: Any) -> AnyLimit:
-    if isinstance(given, ConcurrencyLimit | RateLimit | FloatingLimit):
-        return given
-    return (given if isinstance(given, ImportLimit) else msgspec.convert(given, ImportLimit)).limit()
 
 
 def _history(attempts: Sequence[ImportAttempt]) -> tuple[PastAttempt, ...]:

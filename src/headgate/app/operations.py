@@ -2,73 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import msgspec
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.explain import Explanation
 from headgate.app.filters import JobFilter, engine_filter, says_nothing
-from headgate.app.handle import ALLOWED, JobHandle, not_found, refusal
+from headgate.app.handle import JobHandle, not_found
 from headgate.app.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
-from headgate.app.sync import Portal, twin
+from headgate.app.steering import Changed, Verb, fitting_states, steer_ids, steer_matching, steer_one
+from headgate.app.sync import SyncLoop, twin
 from headgate.app.task import AnyTask
 from headgate.clock import duration_us, from_us, instant_us
-from headgate.engine.contract import Engine, Filter, LimitPlace, Override, QueueStatus, Verdict
+from headgate.engine.contract import LimitPlace, Override, QueueStatus
 from headgate.engine.rules.status import place as status_place
 from headgate.errors import ConfigError
-from headgate.job import ENDED, PENDING, JobState
 from headgate.keys import check_text, parse
-from headgate.limits.declared import MOST, check_max
+from headgate.limits.declared import MAX_NUMBER, check_max
 
 if TYPE_CHECKING:
     from headgate.app.audit import AuditReport
 
-BATCH = 500
-PAGE = 1000
+LIMITS_PER_STEP = 1000
 
-Verb = Literal["cancel", "restart", "expedite", "delete"]
 Which = str | JobHandle[Any] | Iterable[str | JobHandle[Any]]
-
-FITTING: dict[Verb, frozenset[JobState]] = {
-    "cancel": PENDING | {JobState.RUNNING},
-    "restart": frozenset({JobState.FAILED, JobState.CANCELLED}),
-    "expedite": frozenset({JobState.SCHEDULED}),
-    "delete": ENDED,
-}
-
-
-class Changed(msgspec.Struct, frozen=True):
-    """What a verb did to many jobs: how many it changed, and which refused it in which state.
-
-    `asked` are those among `done` that run and were only asked to stop; none but `cancel` has any.
-    """
-
-    done: int
-    refused: tuple[Verdict, ...] = ()
-    asked: int = 0
 
 
 class Operations:
     """The part of an app that looks at a store and steers it. Names like those of `headgate` on the command line."""
 
-    _hub: Hub
+    _client: Client
     _tasks: dict[str, AnyTask]
 
     @property
-    def portal(self) -> Portal:
+    def sync_loop(self) -> SyncLoop:
         """Where the sync twins run."""
-        return self._hub.portal
+        return self._client.sync_loop
 
     def handle(self, id: str) -> JobHandle[Any]:
         """A handle on a job, without looking whether it exists."""
-        return JobHandle(self._hub, check_text(id, "job id"))
+        return JobHandle(self._client, check_text(id, "job id"))
 
     async def job(self, id: str) -> JobHandle[Any]:
         """A handle on a job that exists; raises JobNotFound."""
-        if (await (await self._hub.engine()).states([check_text(id, "job id")]))[0] is None:
+        if (await (await self._client.engine()).states([check_text(id, "job id")]))[0] is None:
             raise not_found(id)
         return self.handle(id)
 
@@ -84,13 +64,13 @@ class Operations:
         wanted, most = engine_filter(filter), check_size(size)
         if after is not None:
             check_text(after, "after=")
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         return [job_info(job) for job in await engine.find(wanted, limit=most, after=after)]
 
     async def count(self, **filter: Unpack[JobFilter]) -> int:
         """How many jobs match."""
         wanted = engine_filter(filter)
-        return await (await self._hub.engine()).count(wanted)
+        return await (await self._client.engine()).count(wanted)
 
     async def limits(
         self,
@@ -107,10 +87,10 @@ class Operations:
             check_text(name, "limit name")
         most = None if size is None else check_size(size)
         place = _place(after)
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         found: list[LimitInfo] = []
         while most is None or len(found) < most:
-            wanted = PAGE if most is None else min(PAGE, most - len(found))
+            wanted = LIMITS_PER_STEP if most is None else min(LIMITS_PER_STEP, most - len(found))
             page = await engine.limits(name, after=place, limit=wanted)
             found += [limit_info(status) for status in page]
             if len(page) < wanted:
@@ -120,11 +100,11 @@ class Operations:
 
     async def queues(self) -> list[QueueStatus]:
         """Every queue that has unfinished jobs or is paused."""
-        return await (await self._hub.engine()).queues()
+        return await (await self._client.engine()).queues()
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers."""
-        return [worker_info(status) for status in await (await self._hub.engine()).workers()]
+        return [worker_info(status) for status in await (await self._client.engine()).workers()]
 
     async def explain(self, id: str) -> Explanation:
         """Why a job is where it is; `str()` of it is a sentence."""
@@ -141,7 +121,7 @@ class Operations:
         from headgate.app.audit import AuditReport, find_problems
         from headgate.app.audit import repair as mend
 
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         repaired = await mend(engine, progress) if repair else ()
         return AuditReport(await find_problems(engine), repaired)
 
@@ -164,35 +144,38 @@ class Operations:
         """
         name, value = parse(key)
         number = None if max is None else check_max(max, f"the limit of {key!r}")
-        who = None if tenant is None else check_text(tenant, "tenant")
-        _check_cap(name, value, who)
-        if who is not None and self._is_shared(name):
+        owner = None if tenant is None else check_text(tenant, "tenant")
+        _check_cap(name, value, owner)
+        if owner is not None and self._is_shared(name):
             raise ConfigError(
-                f"limit {name!r} is declared shared=True, so all tenants have the same keys; leave tenant={who!r} out"
+                f"limit {name!r} is declared shared=True, so all tenants have the same keys; leave tenant={owner!r} out"
             )
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         now = await engine.clock()
-        await engine.override(Override(name, number, value, who, by, now, why, _until(until, now)))
+        await engine.override(Override(name, number, value, owner, by, now, why, _until(until, now)))
 
     def _is_shared(self, name: str) -> bool:
         """Whether the tasks of this app use a limit, and all of them without tenants."""
         uses = [
-            bound.limit.shared for task in self._tasks.values() for bound in task.limits if bound.name == name
+            bound.limit.shared
+            for task in self._tasks.values()
+            for bound in task.limits.bound
+            if bound.name == name
         ]
         return bool(uses) and all(uses)
 
     async def clear_limit(self, key: str, *, tenant: str | None = None) -> bool:
         """Take an override back; False if there was none."""
         name, value = parse(key)
-        return await (await self._hub.engine()).clear_override(name, value, tenant)
+        return await (await self._client.engine()).clear_override(name, value, tenant)
 
     async def pause(self, queue: str) -> bool:
         """Start nothing more from a queue; what runs goes on. False if it was paused already."""
-        return await (await self._hub.engine()).pause(check_text(queue, "queue"))
+        return await (await self._client.engine()).pause(check_text(queue, "queue"))
 
     async def resume(self, queue: str) -> bool:
         """Start jobs from a queue again; False if it was not paused."""
-        return await (await self._hub.engine()).resume(check_text(queue, "queue"))
+        return await (await self._client.engine()).resume(check_text(queue, "queue"))
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,16 +203,12 @@ class Operations:
             )
         if which is None:
             wanted = msgspec.structs.replace(wanted, states=fitting_states(verb, wanted.states))
-            engine = await self._hub.engine()
-            return await _each(engine, verb, _pages(engine, verb, wanted))
+            return await steer_matching(await self._client.engine(), verb, wanted)
         ids = _ids(which)
-        engine = await self._hub.engine()
+        engine = await self._client.engine()
         if isinstance(which, str | JobHandle):
-            verdict = (await getattr(engine, verb)(ids))[0]
-            if not verdict.done:
-                raise refusal(verb, verdict)
-            return Changed(1, asked=_asked([verdict]))
-        return await _each(engine, verb, _batches(ids))
+            return await steer_one(engine, verb, ids[0])
+        return await steer_ids(engine, verb, ids)
 
     job_sync = twin(job)
     jobs_sync = twin(jobs)
@@ -247,43 +226,6 @@ class Operations:
     restart_sync = twin(restart)
     expedite_sync = twin(expedite)
     delete_sync = twin(delete)
-
-
-def fitting_states(verb: Verb, states: Iterable[JobState] | None) -> tuple[JobState, ...]:
-    """Those of a filter's states in which a job can be steered so. Naming only others is a mistake."""
-    asked = FITTING[verb] if states is None else frozenset(states)
-    if asked and not asked & FITTING[verb]:
-        names = ", ".join(sorted(asked))
-        raise ConfigError(f"cannot {verb} jobs that are {names}; they must be {ALLOWED[verb]}")
-    return tuple(sorted(asked & FITTING[verb]))
-
-
-async def _pages(engine: Engine, verb: Verb, wanted: Filter) -> AsyncIterator[list[str]]:
-    """The ids that match, page by page. Deleted jobs leave the first page; the others are passed over."""
-    after: str | None = None
-    while page := await engine.find(wanted, limit=BATCH, after=after):
-        yield [job.id for job in page]
-        after = None if verb == "delete" else page[-1].id
-
-
-async def _each(engine: Engine, verb: Verb, batches: AsyncIterator[list[str]]) -> Changed:
-    done, refused, asked = 0, list[Verdict](), 0
-    async for ids in batches:
-        verdicts: list[Verdict] = await getattr(engine, verb)(ids)
-        done += sum(verdict.done for verdict in verdicts)
-        refused += [verdict for verdict in verdicts if not verdict.done]
-        asked += _asked(verdicts)
-    return Changed(done, tuple(refused), asked)
-
-
-def _asked(verdicts: Iterable[Verdict]) -> int:
-    """How many run on: of all verbs only `cancel` leaves a job running."""
-    return sum(verdict.done and verdict.state is JobState.RUNNING for verdict in verdicts)
-
-
-async def _batches(ids: list[str]) -> AsyncIterator[list[str]]:
-    for start in range(0, len(ids), BATCH):
-        yield ids[start : start + BATCH]
 
 
 def _ids(which: Which) -> list[str]:
@@ -314,8 +256,8 @@ def _place(after: Any) -> LimitPlace | None:
 
 def check_size(value: Any) -> int:
     """How many records a page holds."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-        raise ConfigError(f"size={value!r}: a whole number from 1 to {MOST:,} is needed")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_NUMBER:
+        raise ConfigError(f"size={value!r}: a whole number from 1 to {MAX_NUMBER:,} is needed")
     return value
 
 

@@ -3,7 +3,7 @@
 All waiters of one event loop share one watcher: it is woken by the store, asks for the states of all awaited jobs at
 once, and fetches those that have ended in one more step. A slow poll beside the wakes covers a wake that got lost.
 
-While the store cannot be reached the watcher tries again: how long to wait is for the waiter to say, by its timeout.
+While the store cannot be reached the watcher tries again: the timeout of a waiter says how long it waits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import logging
 import random
 from collections.abc import Sequence
 from contextlib import suppress
-from weakref import WeakKeyDictionary
 
 from headgate.engine.contract import Engine, Wake
 from headgate.engine.deadline import within
@@ -23,47 +22,32 @@ from headgate.job import Job
 
 log = logging.getLogger("headgate.app.results")
 
-BATCH = 1000
+JOBS_PER_LOOK = 1000
 POLL = 1.0
-FIRST_WAIT = 0.05
-LOOK = 5.0
+FIRST_RETRY = 0.05
+LOOK_TIMEOUT = 5.0
 """Seconds for one look: a connection that has fallen silent is given up, and another one tried."""
-LONGEST_WAIT = 1.0
+LONGEST_RETRY = 1.0
 """Seconds between two tries while the store cannot be reached."""
-PAUSE = 5e-6
+REST_PER_JOB = 5e-6
 """Seconds of rest per awaited job between two looks, so that many waiters and many ends do not mean many × many."""
 
-Ended = asyncio.Future[Job | None]
+EndedJob = asyncio.Future[Job | None]
 
 
-class Results:
-    """The watchers of one engine, one per event loop."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._watchers: WeakKeyDictionary[asyncio.AbstractEventLoop, Watcher] = WeakKeyDictionary()
-
-    async def ended(self, id: str) -> Job | None:
-        """The job, once it has ended; None if there is no such job."""
-        loop = asyncio.get_running_loop()
-        watcher = self._watchers.get(loop)
-        if watcher is None:
-            watcher = self._watchers[loop] = Watcher(self._engine)
-        return await watcher.ended(id)
-
-
-class Watcher:
-    """All the waiting of one event loop. Its task lives only while somebody waits."""
+class ResultWatcher:
+    """All the waiting of one event loop. Its task lives only while a caller waits."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._waiting: dict[str, set[Ended]] = {}
+        self._waiting: dict[str, set[EndedJob]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._away: float | None = None
 
     async def ended(self, id: str) -> Job | None:
-        future: Ended = asyncio.get_running_loop().create_future()
+        """The job, once it has ended; None if there is no such job."""
+        future: EndedJob = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(id, set()).add(future)
         self._wake.set()
         if self._task is None or self._task.done():
@@ -75,7 +59,7 @@ class Watcher:
         finally:
             self._forget(id, future)
 
-    def _forget(self, id: str, future: Ended) -> None:
+    def _forget(self, id: str, future: EndedJob) -> None:
         if futures := self._waiting.get(id):
             futures.discard(future)
             if not futures:
@@ -99,12 +83,12 @@ class Watcher:
     async def _try_to_look(self) -> None:
         """Look; where the store is away, wait a while instead, longer each time."""
         try:
-            with within(LOOK):
+            with within(LOOK_TIMEOUT):
                 await self._look(list(self._waiting))
         except EngineUnavailable as error:
             if self._away is None:
                 log.warning("waiting for results: the store cannot be reached, trying again: %s", error)
-            self._away = min(LONGEST_WAIT, 2 * (self._away or FIRST_WAIT / 2))
+            self._away = min(LONGEST_RETRY, 2 * (self._away or FIRST_RETRY / 2))
             await asyncio.sleep(self._away * random.uniform(0.5, 1))
         else:
             self._away = None
@@ -112,14 +96,14 @@ class Watcher:
     async def _rest(self) -> None:
         if self._away is not None:
             return
-        await asyncio.sleep(min(len(self._waiting) * PAUSE, POLL))
+        await asyncio.sleep(min(len(self._waiting) * REST_PER_JOB, POLL))
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL):
                 await self._wake.wait()
 
     async def _look(self, ids: Sequence[str]) -> None:
-        for start in range(0, len(ids), BATCH):
-            batch = ids[start : start + BATCH]
+        for start in range(0, len(ids), JOBS_PER_LOOK):
+            batch = ids[start : start + JOBS_PER_LOOK]
             states = await self._engine.states(batch)
             over = [id for id, state in zip(batch, states, strict=True) if state is None or state.ended]
             if over:
@@ -135,7 +119,7 @@ class Watcher:
         self._waiting.pop(id, None)
 
     def _fail(self, error: Exception) -> None:
-        """The store cannot be asked: everybody who waits hears why."""
+        """The store cannot be asked: all waiters hear why."""
         for futures in self._waiting.values():
             for future in futures:
                 if not future.done():

@@ -11,24 +11,17 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from headgate.errors import ConfigError, PayloadError
 from headgate.hooks.dependencies import Dependency, dependency_of
-from headgate.limits import AnyLimit, KeyedLimit
+from headgate.limits.in_signature import LimitInSignature, limit_by_default, split_annotation
+from headgate.limits.parameters import Parameters
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-class FoundLimit(typing.NamedTuple):
-    """A limit in a signature: on the parameter `own`, or as the default of a parameter `called` so."""
-
-    limit: AnyLimit
-    own: str | None
-    called: str | None
 
 
 class TaskSignature:
@@ -40,7 +33,8 @@ class TaskSignature:
         self.returns: Any = hints.get("return", Any)
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
-        self.limits: list[FoundLimit] = []
+        self.parameters = Parameters(task, self.types, self.defaults)
+        self.limits: list[LimitInSignature] = []
         self.dependencies: dict[str, Dependency] = {}
         self._kinds: dict[str, Any] = {}
         self._in_front: list[str] = []
@@ -50,14 +44,16 @@ class TaskSignature:
 
     def _take(self, parameter: inspect.Parameter, hint: Any) -> None:
         name = parameter.name
-        if isinstance(parameter.default, KeyedLimit):
-            self.limits.append(FoundLimit(typing.cast("AnyLimit", parameter.default), None, name))
+        if (stands_for := limit_by_default(parameter)) is not None:
+            self.limits.append(stands_for)
             return
         if (dependency := dependency_of(parameter, hint)) is not None:
             self._fill(parameter, dependency)
             return
+        kind, limits = split_annotation(self._task, name, hint)
+        self.limits += limits
         self._kinds[name] = parameter.kind
-        self.types[name] = _wire_type(parameter.kind, self._strip(name, hint))
+        self.types[name] = _wire_type(parameter.kind, kind)
         if parameter.default is not parameter.empty:
             self.defaults[name] = parameter.default
         elif parameter.kind is parameter.VAR_POSITIONAL:
@@ -75,32 +71,6 @@ class TaskSignature:
         self.dependencies[parameter.name] = dependency
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             self._in_front.append(parameter.name)
-
-    def _strip(self, name: str, hint: Any) -> Any:
-        """Take the limits out of `Annotated[...]`; what else stands there stays for the codec."""
-        if typing.get_origin(hint) is not Annotated:
-            self._refuse_nested(name, hint)
-            return hint
-        kind, *notes = typing.get_args(hint)
-        self._refuse_nested(name, kind)
-        self.limits += [FoundLimit(note, name, None) for note in notes if isinstance(note, AnyLimit)]
-        for note in notes:
-            if isinstance(note, type) and issubclass(note, KeyedLimit):
-                raise ConfigError(
-                    f"parameter {name!r} of task {self._task!r}: {note.__name__} needs its number"
-                )
-        others = [note for note in notes if not isinstance(note, KeyedLimit)]
-        return Annotated[(kind, *others)] if others else kind
-
-    def _refuse_nested(self, name: str, hint: Any) -> None:
-        """A limit deep inside a type would be ignored, which nobody wants."""
-        for part in typing.get_args(hint):
-            if isinstance(part, KeyedLimit):
-                raise ConfigError(
-                    f"parameter {name!r} of task {self._task!r}: put the limit around the whole type, "
-                    "as in Annotated[int | None, ConcurrencyLimit(1)]"
-                )
-            self._refuse_nested(name, part)
 
     def _compile(self) -> None:
         kinds = self._kinds

@@ -1,6 +1,6 @@
 """Sync twins of async methods.
 
-A portal is one background thread with an event loop, started when a twin is first called. A twin hands its coroutine
+A sync_loop is one background thread with an event loop, started when a twin is first called. A twin hands its coroutine
 over and waits; so it works without any loop, and also in a thread whose own loop is running (which it blocks meanwhile,
 as any synchronous call does). Twins are derived, never written: `enqueue_sync = twin(enqueue)`.
 """
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Portal:
+class SyncLoop:
     """A loop in a thread of its own, for callers that have none."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Portal:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the portal and wait for what it returns."""
+        """Run a coroutine in the sync_loop and wait for what it returns."""
         loop = self._running()
         if threading.current_thread() is self._thread:
             work.close()
@@ -56,7 +56,7 @@ class Portal:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
-                    target=self._serve, args=(self._loop,), name="headgate-portal", daemon=True
+                    target=self._serve, args=(self._loop,), name="headgate-sync", daemon=True
                 )
                 self._thread.start()
             return self._loop
@@ -70,7 +70,7 @@ class Portal:
             loop.close()
 
     def close(self) -> None:
-        """Stop the thread; a later twin starts a new one. Harmless when called twice, or from the portal itself."""
+        """Stop the thread; a later twin starts a new one. Harmless when called twice, or from the sync_loop itself."""
         with self._lock:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is None or thread is None:
@@ -89,14 +89,14 @@ async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
     await loop.shutdown_asyncgens()
 
 
-class HasPortal(Protocol):
+class HasSyncLoop(Protocol):
     """What a twin needs of the object it belongs to."""
 
     @property
-    def portal(self) -> Portal: ...
+    def sync_loop(self) -> SyncLoop: ...
 
 
-S = TypeVar("S", bound=HasPortal)
+S = TypeVar("S", bound=HasSyncLoop)
 
 
 def twin(method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[S, P], T]:
@@ -104,7 +104,7 @@ def twin(method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]]) -> Callabl
 
     @functools.wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.portal.run(method(self, *args, **kwargs))
+        return self.sync_loop.run(method(self, *args, **kwargs))
 
     call.__name__ = f"{method.__name__}_sync"
     call.__qualname__ = f"{method.__qualname__}_sync"

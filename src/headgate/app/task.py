@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
-from headgate.app.client import Hub
+from headgate.app.client import Client
 from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions, OnConflict
 from headgate.app.signature import TaskSignature, hints_of
-from headgate.app.sync import Portal, twin
+from headgate.app.sync import SyncLoop, twin
 from headgate.codec import Payload, decoder, encode_text
-from headgate.engine.contract import Limit
 from headgate.errors import ConfigError, PayloadError
 from headgate.ids import new_id
 from headgate.job import NewJob
-from headgate.keys import MAX_USES, Use, canonical, check_length, check_name
-from headgate.limits import AnyLimit, KeyedLimit, check_max
-from headgate.limits.bound import BoundLimit, Parameters
-from headgate.limits.registered import as_limit
+from headgate.keys import check_length, check_name
+from headgate.limits import DeclaredLimit
+from headgate.limits.bound import BoundLimit
+from headgate.limits.of_task import TaskLimits
 from headgate.periodic import Schedule
 from headgate.retry import Retry
 
@@ -40,18 +39,18 @@ class Task(Generic[P, R]):
 
     def __init__(
         self,
-        hub: Hub,
+        client: Client,
         fn: Callable[P, Any],
         *,
         name: str | None,
         options: JobOptions,
         retry: Retry,
         max_concurrent: int | None = None,
-        limits: Sequence[AnyLimit] = (),
+        limits: Sequence[DeclaredLimit] = (),
         schedule: Schedule | None = None,
     ) -> None:
         functools.update_wrapper(self, fn)
-        self._hub = hub
+        self._client = client
         self.fn = fn
         self.name = _check_task_name(name or getattr(fn, "__name__", ""))
         self.is_async = _is_async(fn, self.name)
@@ -60,11 +59,9 @@ class Task(Generic[P, R]):
         self._options = options
         self._signature = TaskSignature(fn, self.name)
         self.dependencies = self._signature.dependencies
-        hub.hooks.check(self.dependencies, lambda function: hints_of(function, self.name))
+        client.hooks.check(self.dependencies, lambda function: hints_of(function, self.name))
         self._payload = self._compile_payload()
-        self._parameters = Parameters(self.name, self._signature.types, self._signature.defaults)
-        self._limits = self._compile_limits(limits)
-        self._max_concurrent = max_concurrent
+        self.limits = TaskLimits(self._signature.parameters, self._signature.limits, limits, max_concurrent)
         self._result = decoder(_result_type(self._signature.returns), f"result of task {self.name!r}")
         if schedule is not None and (
             missing := self._signature.types.keys() - self._signature.defaults.keys()
@@ -73,24 +70,7 @@ class Task(Generic[P, R]):
 
     def _compile_payload(self) -> Payload:
         signature = self._signature
-        return Payload(self.name, signature.types, frozenset(signature.defaults), self._hub.payload_limit)
-
-    def _compile_limits(self, given: Sequence[AnyLimit]) -> tuple[BoundLimit, ...]:
-        found = [
-            BoundLimit(each.limit, self._parameters, each.own, each.called) for each in self._signature.limits
-        ]
-        bound = (*found, *self._bind(given))
-        if len(bound) > MAX_USES:
-            raise ConfigError(
-                f"task {self.name!r} declares {len(bound)} limits; a job may have at most {MAX_USES}"
-            )
-        return bound
-
-    def _bind(self, limits: Iterable[AnyLimit]) -> tuple[BoundLimit, ...]:
-        for limit in limits:
-            if not isinstance(limit, KeyedLimit):
-                raise ConfigError(f"limits= of task {self.name!r}: {limit!r} is not a limit")
-        return tuple(BoundLimit(limit, self._parameters) for limit in limits)
+        return Payload(self.name, signature.types, frozenset(signature.defaults), self._client.payload_limit)
 
     # ── what the worker needs ────────────────────────────────────────────────────────────────────────────────────
 
@@ -98,11 +78,6 @@ class Task(Generic[P, R]):
     def queue(self) -> str:
         """The queue its jobs go to."""
         return self._options.queue
-
-    @property
-    def limits(self) -> tuple[BoundLimit, ...]:
-        """The limits that all of its jobs have, but for its cap."""
-        return self._limits
 
     @property
     def timeout(self) -> int | None:
@@ -133,20 +108,12 @@ class Task(Generic[P, R]):
         except msgspec.MsgspecError as error:
             raise PayloadError(f"result of task {self.name!r} does not fit its annotation: {error}") from None
 
-    def declared(self) -> list[Limit]:
-        """The limits that this task declares."""
-        limits = list(self._told(self._limits))
-        if self._max_concurrent is not None:
-            most = check_max(self._max_concurrent, f"max_concurrent of task {self.name!r}")
-            limits.append(Limit(f"task:{self.name}", "concurrency", most))
-        return limits
-
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def portal(self) -> Portal:
+    def sync_loop(self) -> SyncLoop:
         """Where the sync twins run."""
-        return self._hub.portal
+        return self._client.sync_loop
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.fn(*args, **kwargs)
@@ -164,10 +131,8 @@ class Task(Generic[P, R]):
     ) -> NewJob:
         """One job from a call's arguments and its options."""
         text, arguments = self._payload.encode(self._signature.bind(args, kwargs))
-        limits = self._limits
         if extra:
-            limits += extra
-            self._mention(extra)
+            self._client.limits.mention_bound(extra)
         return NewJob(
             options.id or new_id(),
             self.name,
@@ -177,7 +142,7 @@ class Task(Generic[P, R]):
             options.priority,
             options.delay,
             options.at,
-            self._uses(limits, arguments, options.tenant) if limits else (),
+            self.limits.uses(arguments, options.tenant, extra),
             self.retry.policy,
             options.timeout,
             options.unique,
@@ -185,17 +150,6 @@ class Task(Generic[P, R]):
             options.metadata,
             options.retention,
         )
-
-    def _uses(self, limits: tuple[BoundLimit, ...], arguments: Any, tenant: str) -> tuple[Use, ...]:
-        if len(limits) == 1:
-            return limits[0].use(arguments, tenant)
-        needs = [need for bound in limits if (need := bound.need(arguments, tenant)) is not None]
-        uses = canonical(needs)
-        if len(uses) > MAX_USES:
-            raise ConfigError(
-                f"a job of task {self.name!r} would have {len(uses)} limits; at most {MAX_USES} are allowed"
-            )
-        return uses
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue one job. Returns once it is stored."""
@@ -205,8 +159,8 @@ class Task(Generic[P, R]):
 
     async def send(self, job: NewJob) -> JobHandle[R]:
         """Enqueue a job that was built here."""
-        enqueued = (await self._hub.enqueue((job,)))[0]
-        return JobHandle(self._hub, enqueued.id, created=enqueued.created)
+        enqueued = (await self._client.enqueue((job,)))[0]
+        return JobHandle(self._client, enqueued.id, created=enqueued.created)
 
     def options(
         self,
@@ -219,7 +173,7 @@ class Task(Generic[P, R]):
         unique: str | None = None,
         on_conflict: OnConflict | None = None,
         metadata: Mapping[str, Any] | None = None,
-        limits: Sequence[AnyLimit] = (),
+        limits: Sequence[DeclaredLimit] = (),
         queue: str | None = None,
         timeout: float | timedelta | None = None,
         retention: float | timedelta | None = None,
@@ -230,23 +184,9 @@ class Task(Generic[P, R]):
             "on_conflict": on_conflict, "metadata": metadata, "queue": queue, "timeout": timeout,
             "retention": retention,
         }  # fmt: skip
-        bound = self._bind(limits)
-        for each in self._told(bound):
-            self._hub.limits.check(each)
-        return TaskWithOptions(self, self._options.but(given, self._hub.payload_limit), bound)
-
-    def _mention(self, limits: Iterable[BoundLimit]) -> None:
-        """Limits that come with a job are declared with it, if the store's last word from here was another."""
-        for limit in self._told(limits):
-            self._hub.limits.mention(limit)
-
-    def _told(self, limits: Iterable[BoundLimit]) -> Iterator[Limit]:
-        """What the store is told of limits. A use of a floating limit tells it nothing: its own rule does."""
-        for bound in limits:
-            if (limit := as_limit(bound.limit, bound.name)) is not None:
-                yield limit
-            else:
-                self._hub.limits.use_floating(bound.name)
+        bound = self.limits.bind(limits)
+        self._client.limits.check_bound(bound)
+        return TaskWithOptions(self, self._options.but(given, self._client.payload_limit), bound)
 
     def __repr__(self) -> str:
         return f"<Task {self.name}>"
@@ -263,9 +203,9 @@ class TaskWithOptions(Generic[P, R]):
         self._limits = limits
 
     @property
-    def portal(self) -> Portal:
+    def sync_loop(self) -> SyncLoop:
         """Where the sync twins run."""
-        return self._task.portal
+        return self._task.sync_loop
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """A job with these options, not enqueued yet."""

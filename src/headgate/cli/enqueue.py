@@ -31,7 +31,9 @@ def enqueue(
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="Not before a time with its zone.")
     ] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Whose job it is.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", metavar="TENANT", help="The tenant of the job.")
+    ] = None,
     unique: Annotated[
         str | None,
         typer.Option("--unique", metavar="KEY", help="One unfinished job with this key at a time."),

@@ -18,7 +18,7 @@ from headgate.errors import ConfigError
 if TYPE_CHECKING:
     from headgate.engine.contract import ImportResult
 
-BATCH = 500
+RECORDS_PER_STEP = 500
 
 
 def import_jobs(
@@ -83,7 +83,7 @@ def _lines(file: str) -> Generator[tuple[TextIO, int | None]]:
 def _batched(source: Iterable[str]) -> Iterator[list[tuple[int, dict[str, Any] | str]]]:
     """Numbered records; in the place of one that is not a JSON object, what is wrong with it."""
     numbered = ((n, _record(text)) for n, text in enumerate(source, 1) if text.strip())
-    while batch := list(islice(numbered, BATCH)):
+    while batch := list(islice(numbered, RECORDS_PER_STEP)):
         yield batch
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headgate.cli.options import AppName, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
-from headgate.cli.store import store
+from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headgate.app.info import JobInfo
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
-PAGE = 1000
+JOBS_PER_PAGE = 1000
 NARROW = 100
 SPARED = ("queue", "attempt")
 """What a terminal of fewer than 100 columns is spared, so that the rest can be read; `headgate job` shows it."""
@@ -47,7 +47,7 @@ def jobs(
     with no past attempts.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    with store(url, app) as opened:
+    with open_store(url, app) as opened:
         if count:
             _count(opened.count_sync(**filter), json)
             return
@@ -66,10 +66,10 @@ def _pages(app: App, filter: dict[str, Any], size: int, after: str | None) -> li
     found: list[JobInfo] = []
     if after is not None:
         app.job_sync(after)
-    while page := app.jobs_sync(**filter, size=min(size - len(found), PAGE), after=after):
+    while page := app.jobs_sync(**filter, size=min(size - len(found), JOBS_PER_PAGE), after=after):
         found += page
         after = page[-1].id
-        if len(found) >= size or len(page) < PAGE:
+        if len(found) >= size or len(page) < JOBS_PER_PAGE:
             break
     return found
 
@@ -133,7 +133,7 @@ def job(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> 
     from headgate.cli.job_shape import job_shape
     from headgate.cli.show import json_line
 
-    with store(url, app) as opened:
+    with open_store(url, app) as opened:
         info = opened.job_sync(id).info_sync()
         if json:
             json_line(job_shape(info))
@@ -209,7 +209,7 @@ def _instant(at: Any) -> str:
 
 
 def explain(id: JobId, json: Json = False, url: Url = None, app: AppName = None) -> None:
-    """Say why a job is where it is: the key it waits on, who holds it, its place in line.
+    """Say why a job is where it is: the key it waits on, the jobs that hold it, its place in line.
 
     headgate explain 019a8b2c7d
 
@@ -220,6 +220,6 @@ def explain(id: JobId, json: Json = False, url: Url = None, app: AppName = None)
 
     if not id:
         raise ConfigError("the job's id is empty")
-    with store(url, app) as opened:
+    with open_store(url, app) as opened:
         explanation = opened.explain_sync(id)
     json_line(explanation) if json else say(str(explanation))

@@ -1,169 +1,132 @@
-"""Steering queues and limits: `pause`, `resume`, `limit set`, `limit clear`."""
+"""Looking at limits: `limits`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperCommand
 
-from headgate.cli.exits import FAILED, fail
+from headgate.cli.exits import FAILED
 from headgate.cli.options import AppName, Json, Url
-from headgate.cli.store import store
+from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
-QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="A limit (customer) or one key of it (customer=42).")]
-OfTenant = Annotated[
-    str | None, typer.Option("--tenant", metavar="TENANT", help="Only for this tenant; else for all of them.")
-]
+if TYPE_CHECKING:
+    from headgate.app.app import App
+    from headgate.app.info import LimitInfo, OverrideInfo
 
-limit = typer.Typer(
-    name="limit",
-    help="Set and clear limits while everything runs.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+SHOWN = 100
+"""How many limits and keys people see of a store that may have a million."""
 
 
-def pause(queue: QueueName, json: Json = False, url: Url = None, app: AppName = None) -> None:
-    """Start nothing more from a queue; what runs goes on.
-
-    headgate pause email
-
-    --json prints one object: queue, paused, changed. Pausing a paused queue
-    changes nothing and is no error.
-    """
-    with store(url, app) as opened:
-        changed = opened.pause_sync(queue)
-    _say_queue(queue, True, changed, json)
-
-
-def resume(queue: QueueName, json: Json = False, url: Url = None, app: AppName = None) -> None:
-    """Start jobs from a paused queue again.
-
-    headgate resume email
-
-    --json prints one object: queue, paused, changed. Resuming a queue that is
-    not paused is no error.
-    """
-    with store(url, app) as opened:
-        changed = opened.resume_sync(queue)
-    _say_queue(queue, False, changed, json)
-
-
-def _say_queue(queue: str, paused: bool, changed: bool, json: bool) -> None:
-    from headgate.cli.show import json_line, say
-
-    if json:
-        json_line({"queue": queue, "paused": paused, "changed": changed})
-        return
-    words = "paused" if paused else "running"
-    say(f"Queue {queue!r} is {words}{' now' if changed else ' already'}.")
-
-
-class _SetLimit(TyperCommand):
-    """A number below 0 looks like an option; what is wrong with it is the number."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command."""
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            if getattr(error, "option_name", "")[1:].isdecimal():
-                raise ConfigError(
-                    "MAX cannot be below 0: 0 closes the limit, none lifts it; a KEY that begins with - goes after --"
-                ) from None
-            raise
-
-
-@limit.command("set", cls=_SetLimit)
-def set_limit(
-    key: Key,
-    max: Annotated[
-        str, typer.Argument(metavar="MAX", help="The number; 0 closes the key, none lifts the limit.")
-    ],
-    why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="The reason, for whoever looks next.")
-    ] = "",
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Who you are (default: the login).")
+def limits(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this limit and its keys.")] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            "--size", "-n", min=1, help="Show at most so many.", show_default=f"{SHOWN}; all with --json"
+        ),
     ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="End it by itself: 30m, 2h, or a time with zone."),
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="KEY", help="Go on after this key of the last page.")
     ] = None,
-    tenant: OfTenant = None,
+    after_tenant: Annotated[
+        str | None, typer.Option("--after-tenant", metavar="TENANT", help="The tenant of that key.")
+    ] = None,
     json: Json = False,
     url: Url = None,
     app: AppName = None,
 ) -> None:
-    """Override a limit at once, until it is cleared or runs out. Deploys never undo it.
+    """List the limits, and their keys that are held, waited for or overridden.
 
-    headgate limit set api 4 --why "they are struggling" --until 2h
-    headgate limit set customer=42 3
-    headgate limit set customer=42 0                  close it: nothing new starts
-    headgate limit set task:send none                 lift it
+    headgate limits
+    headgate limits customer
+    headgate limits customer --after customer=42
 
-    --json prints one object: key, max, tenant, changed.
+    --json prints one limit or key a line: name, key, tenant, kind, max,
+    declared, override (max, by, at, why, until), held, waiting, per, burst,
+    algorithm, exact. A max of null does not limit; where exact is false, held
+    and waiting of a limit are lower bounds.
     """
-    from headgate.cli.show import json_line, say
-    from headgate.cli.times import until as parse_until
+    from headgate.cli.show import json_line, say, table
 
-    number = _number(max)
-    ends = None if until is None else parse_until(until, "--until")
-    with store(url, app) as opened:
-        opened.set_limit_sync(
-            key, number, by=_login() if by is None else by, why=why, until=ends, tenant=tenant
+    with open_store(url, app) as opened:
+        wanted = size or (None if json else SHOWN)
+        page, more = _page(opened, name, wanted, _place(after, after_tenant))
+    if json:
+        for limit in page:
+            json_line(limit)
+    elif not page:
+        say(_none(name, after))
+    else:
+        columns = ("limit", "tenant", "kind", "max", "held", "waiting", "override")
+        rows = (
+            (
+                limit.key if limit.key == limit.name else f"  {limit.key}",
+                limit.tenant,
+                limit.kind,
+                _max(limit),
+                "" if limit.kind == "rate" else _at_least(limit.held, limit),
+                _at_least(limit.waiting, limit),
+                "" if limit.override is None else _override(limit.override, limit.declared),
+            )
+            for limit in page
         )
-    if json:
-        json_line({"key": key, "max": number, "tenant": tenant, "changed": True})
-    else:
-        say(f"{key} is {_words(number)} now{f' for tenant {tenant}' if tenant else ''}.")
-
-
-@limit.command("clear")
-def clear_limit(
-    key: Key, tenant: OfTenant = None, json: Json = False, url: Url = None, app: AppName = None
-) -> None:
-    """Take an override back; the declared number counts again. Exits with 1 if there was none.
-
-    headgate limit clear customer=42
-
-    --json prints one object: key, tenant, changed.
-    """
-    from headgate.cli.show import json_line, say
-
-    with store(url, app) as opened:
-        changed = opened.clear_limit_sync(key, tenant=tenant)
-    if json:
-        json_line({"key": key, "tenant": tenant, "changed": changed})
-    elif changed:
-        say(f"The override of {key} is gone; what is declared counts again.")
-    else:
-        fail(f"{key} has no override{f' for tenant {tenant}' if tenant else ''}; see `headgate limits`")
-    if not changed:
+        table(columns, rows, right=("max", "held", "waiting"))
+        if more:
+            say(f"{len(page):,} shown; the next page: {_next(page[-1])}")
+    if name is not None and after is None and not page:
         raise typer.Exit(FAILED)
 
 
-def _number(text: str) -> int | None:
-    if text.lower() in ("none", "null"):
+def _at_least(number: int, limit: LimitInfo) -> str:
+    return str(number) if limit.exact else f"{number}+"
+
+
+def _page(
+    app: App, name: str | None, size: int | None, after: tuple[str, str, str] | None
+) -> tuple[list[LimitInfo], bool]:
+    """The records to show, and whether there are more behind them."""
+    if size is None:
+        return app.limits_sync(name, after=after), False
+    found = app.limits_sync(name, size=size + 1, after=after)
+    return found[:size], len(found) > size
+
+
+def _place(key: str | None, tenant: str | None) -> tuple[str, str, str] | None:
+    from headgate.keys import parse
+
+    if key is None:
+        if tenant is not None:
+            raise ConfigError("--after-tenant belongs to --after KEY, which is missing")
         return None
-    if not text.isdecimal():
-        raise ConfigError(f"MAX {text!r}: a whole number from 0 is needed, or none to lift the limit")
-    return int(text)
+    return parse(key)[0], key, tenant or ""
 
 
-def _words(number: int | None) -> str:
-    if number is None:
-        return "without a limit"
-    return "closed" if number == 0 else f"limited to {number:,}"
+def _next(last: LimitInfo) -> str:
+    """The options that continue, ready to be pasted into a shell."""
+    from shlex import quote
+
+    tenant = f" --after-tenant {quote(last.tenant)}" if last.tenant else ""
+    return f"--after {quote(last.key)}{tenant}"
 
 
-def _login() -> str:
-    import getpass
+def _none(name: str | None, after: str | None) -> str:
+    if after is not None:
+        return "No more."
+    return "No limits are declared." if name is None else f"No limit is named {name!r}."
 
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
+
+def _max(limit: LimitInfo) -> str:
+    if limit.max is None:
+        return "no limit"
+    return f"{limit.max:,} per {limit.per:g} s" if limit.per else f"{limit.max:,}"
+
+
+def _override(override: OverrideInfo, declared: int | None) -> str:
+    from headgate.cli.times import ago
+
+    words = [f"instead of {'no limit' if declared is None else declared}", f"set {ago(override.at)}"]
+    words += [f"by {override.by}"] if override.by else []
+    words += [f"ends {ago(override.until)}"] if override.until else []
+    return ", ".join(words) + (f": {override.why}" if override.why else "")

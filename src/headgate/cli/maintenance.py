@@ -1,16 +1,70 @@
-"""Keeping a store and measuring it: `migrate`, `bench`."""
+"""Keeping a store and measuring it: `audit`, `migrate`, `bench`."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.exits import USAGE, fail
+from headgate.cli.exits import FAILED, USAGE, fail
 from headgate.cli.options import AppName, Json, Url
-from headgate.cli.store import find_app
+from headgate.cli.store import find_app, open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from headgate.app.audit import AuditReport
+
+
+def audit(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Look at every key again first, and mend what cannot be.")
+    ] = False,
+    json: Json = False,
+    url: Url = None,
+    app: AppName = None,
+) -> None:
+    """Check that everything the store keeps about admission fits together. Exits with 1 if it does not.
+
+    headgate audit
+    headgate audit --repair
+
+    Workers repair by themselves, a slice a second; --repair does it at once
+    and for the whole store, while everything runs. What it mends is the trace
+    of a defect: please report it. Exits with 1 if problems are left.
+
+    --json prints one object: ok, problems, repaired.
+    """
+    from headgate.cli.show import json_line, progress
+
+    with open_store(url, app) as opened, progress("repair" if repair else "audit", None) as bar:
+        report = opened.audit_sync(repair=repair, progress=lambda slices: bar.advance())
+    if json:
+        json_line({"ok": report.ok, "problems": report.problems, "repaired": report.repaired})
+    else:
+        _say_report(report, repair)
+    if not report.ok:
+        raise typer.Exit(FAILED)
+
+
+def _say_report(report: AuditReport, repair: bool) -> None:
+    from headgate.cli.show import say
+
+    if report.repaired:
+        say(f"{_count(report.repaired, 'thing')} mended:\n" + "\n".join(report.repaired))
+    elif repair:
+        say("Nothing had to be mended.")
+    if report.ok:
+        say("No problems: every slot has its running attempt, and no waiting job is forgotten.")
+    else:
+        say(f"{_count(report.problems, 'problem')}{' left' if repair else ''}:\n{report}")
+
+
+def _count(things: Sized, word: str) -> str:
+    return f"1 {word}" if len(things) == 1 else f"{len(things):,} {word}s"
 
 
 def migrate(json: Json = False, url: Url = None, app: AppName = None) -> None:

@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli import enqueue, imports, jobs, limits, maintenance, overview, steering, worker
+from headgate.cli import (
+    enqueue,
+    imports,
+    jobs,
+    limits,
+    maintenance,
+    overrides,
+    queues,
+    steering,
+    worker,
+    workers,
+)
 from headgate.cli.demo import command as demo
 from headgate.cli.exits import EPILOG, Program
 
@@ -58,16 +69,16 @@ RUN, LOOK, STEER, KEEP = "Run", "Look", "Steer", "Keep"
 for panel, commands in (
     (RUN, {"worker": worker.worker, "enqueue": enqueue.enqueue, "import": imports.import_jobs}),
     (LOOK, {"jobs": jobs.jobs, "job": jobs.job, "explain": jobs.explain}),
-    (LOOK, {"queues": overview.queues, "limits": overview.limits, "workers": overview.workers}),
+    (LOOK, {"queues": queues.queues, "limits": limits.limits, "workers": workers.workers}),
     (STEER, {"cancel": steering.cancel, "restart": steering.restart}),
     (STEER, {"expedite": steering.expedite, "delete": steering.delete}),
-    (STEER, {"pause": limits.pause, "resume": limits.resume}),
+    (STEER, {"pause": queues.pause, "resume": queues.resume}),
 ):
     for name, function in commands.items():
         program.command(name, rich_help_panel=panel)(function)
 
-program.add_typer(limits.limit, rich_help_panel=STEER)
-program.command("audit", rich_help_panel=KEEP)(overview.audit)
+program.add_typer(overrides.limit, rich_help_panel=STEER)
+program.command("audit", rich_help_panel=KEEP)(maintenance.audit)
 program.command("migrate", rich_help_panel=KEEP)(maintenance.migrate)
 program.command(
     "bench",

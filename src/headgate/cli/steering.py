@@ -10,15 +10,15 @@ import typer
 
 from headgate.cli.exits import FAILED
 from headgate.cli.options import AppName, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
-from headgate.cli.store import store
+from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
     from headgate.app.app import App
-    from headgate.app.operations import Changed, Verb
+    from headgate.app.steering import Changed, Verb
     from headgate.engine.contract import Verdict
 
-BATCH = 500
+JOBS_PER_STEP = 500
 PAST = {"cancel": "cancelled", "restart": "restarted", "expedite": "expedited", "delete": "deleted"}
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of jobs; - reads them from a pipe.")]
@@ -49,7 +49,7 @@ def cancel(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("cancel", ids, filter, _Manner(yes, dry_run, json), url, app)
+    _steer("cancel", ids, filter, _SteeringOptions(yes, dry_run, json), url, app)
 
 
 def restart(
@@ -74,7 +74,7 @@ def restart(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("restart", ids, filter, _Manner(yes, dry_run, json), url, app)
+    _steer("restart", ids, filter, _SteeringOptions(yes, dry_run, json), url, app)
 
 
 def expedite(
@@ -99,7 +99,7 @@ def expedite(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("expedite", ids, filter, _Manner(yes, dry_run, json), url, app)
+    _steer("expedite", ids, filter, _SteeringOptions(yes, dry_run, json), url, app)
 
 
 def delete(
@@ -124,10 +124,10 @@ def delete(
     1 if a given id was refused.
     """
     filter = chosen(state, queue, task, tenant, limit)
-    _steer("delete", ids, filter, _Manner(yes, dry_run, json), url, app)
+    _steer("delete", ids, filter, _SteeringOptions(yes, dry_run, json), url, app)
 
 
-class _Manner:
+class _SteeringOptions:
     """How it is to be done, whatever it is."""
 
     def __init__(self, yes: bool, dry_run: bool, json: bool) -> None:
@@ -138,7 +138,7 @@ def _steer(
     verb: Verb,
     ids: list[str] | None,
     filter: dict[str, Any],
-    manner: _Manner,
+    how: _SteeringOptions,
     url: str | None,
     target: str | None,
 ) -> None:
@@ -146,15 +146,15 @@ def _steer(
         raise ConfigError(
             f"`headgate {verb}` takes either ids or a filter such as --queue, and needs one of them"
         )
-    with store(url, target) as app:
+    with open_store(url, target) as app:
         wanted = _typed(ids) if ids else _matching(app, verb, filter)
-        if manner.dry_run:
-            _say_count(verb, len(wanted), manner.json)
+        if how.dry_run:
+            _say_count(verb, len(wanted), how.json)
             return
-        if not ids and not _agreed(verb, len(wanted), manner):
+        if not ids and not _agreed(verb, len(wanted), how):
             raise typer.Exit(FAILED)
         changed = _batches(app, verb, wanted)
-    _report(verb, changed, manner.json)
+    _report(verb, changed, how.json)
     if ids and changed.refused:
         raise typer.Exit(FAILED)
 
@@ -166,30 +166,30 @@ def _typed(ids: list[str]) -> list[str]:
 def _matching(app: App, verb: Verb, filter: dict[str, Any]) -> list[str]:
     """The ids of the jobs that match and whose state allows it."""
     from headgate.app.filters import engine_filter
-    from headgate.app.operations import fitting_states
+    from headgate.app.steering import fitting_states
 
     found, after = list[str](), None
     wanted: dict[str, Any] = {**filter, "state": fitting_states(verb, engine_filter(filter).states)}
-    while page := app.jobs_sync(**wanted, size=BATCH, after=after):
+    while page := app.jobs_sync(**wanted, size=JOBS_PER_STEP, after=after):
         found += [job.id for job in page]
         after = page[-1].id
     return found
 
 
-def _agreed(verb: Verb, count: int, manner: _Manner) -> bool:
-    if manner.yes or count == 0 or not (sys.stdin.isatty() and sys.stderr.isatty()):
+def _agreed(verb: Verb, count: int, how: _SteeringOptions) -> bool:
+    if how.yes or count == 0 or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     return typer.confirm(f"{verb.capitalize()} {_jobs(count)}?", err=True)
 
 
 def _batches(app: App, verb: Verb, ids: Sequence[str]) -> Changed:
-    from headgate.app.operations import Changed
+    from headgate.app.steering import Changed
     from headgate.cli.show import progress
 
     done, refused, asked = 0, list["Verdict"](), 0
     with progress(verb, len(ids)) as bar:
-        for start in range(0, len(ids), BATCH):
-            batch = ids[start : start + BATCH]
+        for start in range(0, len(ids), JOBS_PER_STEP):
+            batch = ids[start : start + JOBS_PER_STEP]
             changed: Changed = getattr(app, f"{verb}_sync")(batch)
             done, asked = done + changed.done, asked + changed.asked
             refused += changed.refused

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def store(url: str | None, target: str | None = None, app_dir: str = ".") -> Generator[App]:
+def open_store(url: str | None, target: str | None = None, app_dir: str = ".") -> Generator[App]:
     """A store that exists: commands that look and steer never create one."""
     app = find_app(url, target, app_dir)
     _must_exist(app)
@@ -30,7 +30,7 @@ def find_app(url: str | None, target: str | None, app_dir: str = ".") -> App:
         from headgate.app.app import App
 
         return App(url)
-    from headgate.worker.process.load import load_app
+    from headgate.worker.process.load_app import load_app
 
     app: App = load_app(target, app_dir=app_dir)
     if url is not None:

@@ -11,7 +11,7 @@ from headgate.cli.options import AppDir, Target
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headgate.worker.process.config import Plan
+    from headgate.worker.process.config import ProcessConfig
 
 
 def worker(
@@ -69,9 +69,9 @@ def worker(
     if the app's lifespan failed.
     """
     from headgate.cli.times import duration
-    from headgate.worker.process.config import Plan
+    from headgate.worker.process.config import ProcessConfig
 
-    plan = Plan(
+    config = ProcessConfig(
         target=target,
         factory=factory,
         app_dir=app_dir,
@@ -87,8 +87,8 @@ def worker(
         log_json=log_json,
         log_config=log_config,
     )
-    _check(plan)
-    code = _supervise(plan) if processes > 1 or reload else _work(plan)
+    _check(config)
+    code = _supervise(config) if processes > 1 or reload else _work(config)
     if code != DONE:
         raise typer.Exit(code)
 
@@ -112,29 +112,29 @@ def _weight(name: str, text: str) -> float:
         raise ConfigError(f"--queues {name}={text}: a weight is a number above 0") from None
 
 
-def _check(plan: Plan) -> None:
+def _check(config: ProcessConfig) -> None:
     """Refuse a wrong option before any process is started."""
     from headgate.worker.options import options
     from headgate.worker.process.logs import check_logs
 
-    options(**plan.options())
-    check_logs(plan.log_level, plan.log_config)
+    options(**config.options())
+    check_logs(config.log_level, config.log_config)
 
 
-def _work(plan: Plan) -> int:
+def _work(config: ProcessConfig) -> int:
     """In this process. The app is loaded first, so that what is wrong with its name is a usage error."""
     from headgate.worker.process.child import work
-    from headgate.worker.process.load import load_app
+    from headgate.worker.process.load_app import load_app
 
-    load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
-    return work(plan)
+    load_app(config.target, factory=config.factory, app_dir=config.app_dir)
+    return work(config)
 
 
-def _supervise(plan: Plan) -> int:
+def _supervise(config: ProcessConfig) -> int:
     from headgate.worker.process.logs import configure_logs
     from headgate.worker.process.supervisor import supervise
 
     configure_logs(
-        plan.log_level, json=plan.log_json
-    )  # no app is loaded here: its lines are all Headgate's own
-    return supervise(plan)
+        config.log_level, json=config.log_json
+    )  # no app is loaded here, so it cannot have set handlers
+    return supervise(config)

@@ -28,9 +28,6 @@ class Delivery:
         self._listeners = listeners
         self._lines: dict[Listener, Line] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._listeners)
-
     def tell(self, event: Any) -> None:
         """Tell those that listen to it; never waits, never raises."""
         for listener in self._listeners.of(event.name):

@@ -26,24 +26,25 @@ HARMLESS = (Exception, SystemExit, asyncio.CancelledError)
 class Listeners:
     """The listeners of an app, by the name of what they listen to."""
 
-    __slots__ = ("_by_name",)
+    __slots__ = ("by_name",)
 
     def __init__(self) -> None:
-        self._by_name: dict[str, tuple[Listener, ...]] = {}
+        self.by_name: dict[str, tuple[Listener, ...]] = {}
+        """Empty as long as nothing listens: workers look at this for every job."""
 
     def __bool__(self) -> bool:
-        return bool(self._by_name)
+        return bool(self.by_name)
 
     def add(self, names: Iterable[str], listener: Listener) -> None:
         """Let a function listen to events of these names."""
         if not callable(listener):
             raise ConfigError(f"app.on(): {listener!r} is not a function that could listen")
         for name in names:
-            self._by_name[name] = (*self.of(name), listener)
+            self.by_name[name] = (*self.of(name), listener)
 
     def of(self, name: str) -> tuple[Listener, ...]:
         """Those that listen to a name, in the order in which they were added."""
-        return self._by_name.get(name, ())
+        return self.by_name.get(name, ())
 
     async def tell_and_wait(self, event: Any) -> None:
         """Tell the listeners, one after the other."""

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from headgate.clock import SECOND, duration_us
+from headgate.engine.contract import Algorithm, Limit
 from headgate.errors import ConfigError
 from headgate.keys import check_name
 
-MOST = 2**31 - 1
-
-Algorithm = Literal["token_bucket", "leaky", "sliding_window"]
+MAX_NUMBER = 2**31 - 1
 
 Key = Any
 """A template, a plain value, or a function of the arguments."""
@@ -31,12 +30,12 @@ def check_max(value: Any, what: str) -> int:
     """A whole number from 0; True is not a number here."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{what} must be a whole number, not {value!r}")
-    if not 0 <= value <= MOST:
-        raise ConfigError(f"{what} must be from 0 (closed) to {MOST:,}, not {value}")
+    if not 0 <= value <= MAX_NUMBER:
+        raise ConfigError(f"{what} must be from 0 (closed) to {MAX_NUMBER:,}, not {value}")
     return value
 
 
-class KeyedLimit:
+class DeclaredLimit:
     """What the three kinds share: whose values form the key, what the limit is called, whether tenants share it."""
 
     __slots__ = ("key", "params", "scope", "shared")
@@ -50,6 +49,10 @@ class KeyedLimit:
         self.scope = None if scope is None else check_name(scope, f"{type(self).__name__}(scope=)")
         self.key = key
         self.shared = shared
+
+    def record(self, name: str) -> Limit | None:
+        """What the store is told of it; None where that is not for this declaration to say."""
+        raise NotImplementedError
 
     def _numbers(self) -> dict[str, Any]:
         return {}
@@ -86,7 +89,7 @@ def check_params(names: tuple[Any, ...], kind: str) -> tuple[str, ...]:
     return names
 
 
-class ConcurrencyLimit(KeyedLimit):
+class ConcurrencyLimit(DeclaredLimit):
     """At most `max_concurrent` jobs of one key run at once. 0 closes it."""
 
     __slots__ = ("max_concurrent",)
@@ -103,11 +106,15 @@ class ConcurrencyLimit(KeyedLimit):
         super().__init__(names, scope, key, shared)
         self.max_concurrent = number
 
+    def record(self, name: str) -> Limit:
+        """The number at once."""
+        return Limit(name, "concurrency", self.max_concurrent)
+
     def _numbers(self) -> dict[str, Any]:
         return {"max_concurrent": self.max_concurrent}
 
 
-class RateLimit(KeyedLimit):
+class RateLimit(DeclaredLimit):
     """At most `limit` starts of one key `per` so many seconds.
 
     `token_bucket` lets up to `burst` (default: `limit`) start together after a quiet time; `leaky` spreads starts
@@ -137,6 +144,10 @@ class RateLimit(KeyedLimit):
         self.cost = cost
         self._check_pace()
         self.check_cost(cost if isinstance(cost, int) else 1)
+
+    def record(self, name: str) -> Limit:
+        """The starts per period."""
+        return Limit(name, "rate", self.limit, self.period, self.burst, self.algorithm)
 
     def _check_burst(self, burst: int | None) -> int | None:
         if self.algorithm not in get_args(Algorithm):
@@ -183,13 +194,16 @@ class RateLimit(KeyedLimit):
         return cost
 
 
-class FloatingLimit(KeyedLimit):
+class FloatingLimit(DeclaredLimit):
     """A concurrency limit whose number is computed by the function that `@app.floating_limit(name)` registered."""
 
     __slots__ = ()
 
     def __init__(self, name: str, *params: str, key: Key = None, shared: bool = False) -> None:
         super().__init__(check_params(params, "FloatingLimit"), name, key, shared)
+
+    def record(self, name: str) -> None:
+        """The store hears of it from its `FloatingRule`."""
 
 
 class FloatingRule:
@@ -215,5 +229,7 @@ class FloatingRule:
         self.every = every
         self.metadata: Mapping[str, Any] = dict(metadata or {})
 
-
-AnyLimit = ConcurrencyLimit | RateLimit | FloatingLimit
+    @property
+    def record(self) -> Limit:
+        """What the store is told of it: its number is the default until one was computed."""
+        return Limit(self.name, "floating", self.default)

@@ -8,31 +8,17 @@ that enqueue, or every later step would carry it again and be refused, too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
-from headgate.engine.contract import Limit
+from headgate.engine.contract import Engine, Limit
 from headgate.errors import ConfigError
 from headgate.forks import renew_after_fork
-from headgate.limits import AnyLimit, ConcurrencyLimit, FloatingRule, RateLimit
+from headgate.limits.bound import BoundLimit
 
 
-def as_limit(limit: AnyLimit, name: str) -> Limit | None:
-    """What the store is told; nothing for a use of a floating limit, which its own rule declares."""
-    if isinstance(limit, ConcurrencyLimit):
-        return Limit(name, "concurrency", limit.max_concurrent)
-    if isinstance(limit, RateLimit):
-        return Limit(name, "rate", limit.limit, limit.period, limit.burst, limit.algorithm)
-    return None
-
-
-def as_floating(rule: FloatingRule) -> Limit:
-    """A floating limit as the store is told of it: its number is the default until one was computed."""
-    return Limit(rule.name, "floating", rule.default)
-
-
-class DeclaredLimits:
-    """What code says about limits, by name."""
+class RegisteredLimits:
+    """What code says about limits, by name, and what of it the store has yet to hear."""
 
     def __init__(self) -> None:
         self.renew()
@@ -43,7 +29,7 @@ class DeclaredLimits:
         self._floating: set[str] = set()
 
     def renew(self) -> None:
-        """Nobody is declaring anything."""
+        """A new lock: in a forked child no thread is declaring anything."""
         self._lock = threading.Lock()
 
     def use_floating(self, name: str) -> None:
@@ -74,6 +60,28 @@ class DeclaredLimits:
             with self._lock:
                 self._fixed[limit.name] = limit
             self._note(limit)
+
+    def declare_bound(self, limits: Iterable[BoundLimit]) -> None:
+        """Take up the limits of a task."""
+        self.declare(list(self._records(limits)))
+
+    def check_bound(self, limits: Iterable[BoundLimit]) -> None:
+        """Refuse limits that are to come with single enqueues, if they contradict the code."""
+        for limit in self._records(limits):
+            self.check(limit)
+
+    def mention_bound(self, limits: Iterable[BoundLimit]) -> None:
+        """Take up the limits that come with one enqueue."""
+        for limit in self._records(limits):
+            self.mention(limit)
+
+    def _records(self, limits: Iterable[BoundLimit]) -> Iterator[Limit]:
+        """What the store is told of limits. A use of a floating limit tells it nothing: its own rule does."""
+        for bound in limits:
+            if bound.record is not None:
+                yield bound.record
+            else:
+                self.use_floating(bound.name)
 
     def mention(self, limit: Limit) -> None:
         """Take up what came with one enqueue. It is sent with that even if it was sent before: another process may have
@@ -107,6 +115,27 @@ class DeclaredLimits:
             for limit in limits:
                 if self._unsent.get(limit.name) is limit:
                     del self._unsent[limit.name]
+
+    async def send(self, engine: Engine) -> None:
+        """Tell the store what it has yet to hear."""
+        with self.carried() as limits:
+            await engine.declare(limits)
+
+    async def send_each(self, engine: Engine) -> dict[str, str]:
+        """The same for limits that came with several records; returns those that the store refuses, and why. A refused
+        one must not fail the records beside it, so that each is then told alone."""
+        if not self._unsent:
+            return {}
+        with suppress(ConfigError), self.carried() as limits:
+            await engine.declare(limits)
+            return {}
+        refused: dict[str, str] = {}
+        for limit in limits:
+            try:
+                await engine.declare([limit])
+            except ConfigError as error:
+                refused[limit.name] = str(error)
+        return refused
 
     def _forget(self, limits: Iterable[Limit]) -> None:
         """The store refused these. What stands in code stays to be sent: the code is wrong until it is changed. What

@@ -7,7 +7,7 @@ import threading
 
 
 class Bell:
-    """Wakes its one sleeper. A ring that nobody slept through is kept for the next sleep, so none is missed."""
+    """Wakes its one sleeper. A ring without a sleeper is kept for the next sleep, so none is missed."""
 
     __slots__ = ("_loop", "_posted", "_rung", "_sleeper", "_thread")
 
@@ -34,7 +34,7 @@ class Bell:
         self._posted = True
         try:
             self._loop.call_soon_threadsafe(self._arrive)
-        except RuntimeError:  # the loop is closed: nobody sleeps there any more
+        except RuntimeError:  # the loop is closed: there is no sleeper any more
             self._posted = False
 
     async def sleep(self, seconds: float | None) -> None:

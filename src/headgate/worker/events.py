@@ -1,4 +1,4 @@
-"""What happens inside a worker, told to those that listen to it: tests wait for these instead of sleeping.
+"""What happens inside a worker, told to its listeners: tests wait for these instead of sleeping.
 
 Both kinds of events go through here, so that every part of a worker that has something to tell is handed one object:
 events of the worker itself (`emit`), and those of jobs, which the listeners of the app get (`jobs`).

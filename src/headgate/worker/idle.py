@@ -9,7 +9,7 @@ from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
 from headgate.worker.events import Events
 from headgate.worker.options import CONCURRENCY, options
-from headgate.worker.run.worker_run import Shift
+from headgate.worker.run.worker_run import WorkerRun
 from headgate.worker.runnable import Runnable
 
 
@@ -28,32 +28,32 @@ async def run_until_idle(
     Ticks of periodic tasks and refreshes of floating limits that are due count as work.
     """
     chosen = options(queues, concurrency, internal=bool(floating))
-    shift = Shift(engine, tasks, floating, chosen, Events(), hooks or Hooks(), drain=True)
+    worker_run = WorkerRun(engine, tasks, floating, chosen, Events(), hooks or Hooks(), drain=True)
 
     async def quiet() -> None:
         """A part has nothing left. When all have, time is asked for more; if it has none, that is the end."""
-        if all(part.still for part in shift.parts):
-            found = await _time_brings_work(shift) or not all(part.still for part in shift.parts)
-            for part in shift.parts:
+        if all(part.still for part in worker_run.parts):
+            found = await _time_brings_work(worker_run) or not all(part.still for part in worker_run.parts)
+            for part in worker_run.parts:
                 part.exchange.ending = part.exchange.ending or not found
                 part.exchange.wake()
 
-    for part in shift.parts:
+    for part in worker_run.parts:
         part.exchange.quiet = quiet
-    await _time_brings_work(shift)
-    await shift.work()
-    return shift.started - shift.floating.runs
+    await _time_brings_work(worker_run)
+    await worker_run.work()
+    return worker_run.started - worker_run.floating.runs
 
 
-async def _time_brings_work(shift: Shift) -> bool:
+async def _time_brings_work(worker_run: WorkerRun) -> bool:
     """Do every duty once; whether there is work now that was not there before."""
-    for part in shift.parts:
+    for part in worker_run.parts:
         await part.sweep.sweep()
-    found = any(part.sweep.found for part in shift.parts)
-    if shift.ticker.needed:
-        await shift.ticker.run_once()
-        found = found or shift.ticker.found
-    if shift.floating.needed:
-        await shift.floating.run_once()
-        found = found or shift.floating.found
+    found = any(part.sweep.found for part in worker_run.parts)
+    if worker_run.ticker.needed:
+        await worker_run.ticker.run_once()
+        found = found or worker_run.ticker.found
+    if worker_run.floating.needed:
+        await worker_run.floating.run_once()
+        found = found or worker_run.floating.found
     return found

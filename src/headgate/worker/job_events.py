@@ -31,7 +31,7 @@ from headgate.hooks.enqueued import enqueued_event
 from headgate.hooks.events import JobEvent, JobEventName
 from headgate.hooks.listeners import Listeners
 from headgate.job import NewJob
-from headgate.worker.queues import INTERNAL
+from headgate.worker.queues import INTERNAL_QUEUE
 
 LAST_WORDS = 5.0
 """Seconds that asynchronous listeners have at the end of a worker."""
@@ -41,7 +41,8 @@ class JobEvents:
     """The app's listeners, as one run of a worker tells them."""
 
     def __init__(self, listeners: Listeners | None = None) -> None:
-        self._delivery = Delivery(Listeners() if listeners is None else listeners)
+        self.listeners = Listeners() if listeners is None else listeners
+        self._delivery = Delivery(self.listeners)
         self._unconfirmed: dict[Known, JobEvent] = {}
 
     def tell(self, event: Any) -> None:
@@ -50,20 +51,20 @@ class JobEvents:
 
     def enqueued(self, jobs: Iterable[NewJob]) -> None:
         """The worker has enqueued jobs of periodic tasks."""
-        if self._delivery:
+        if self.listeners:
             for job in jobs:
                 self._delivery.tell(enqueued_event(job, job.id))
 
     def started(self, attempt: Attempt, worker: str) -> None:
         """An attempt begins."""
-        if self._delivery and attempt.queue != INTERNAL:
+        if self.listeners and attempt.queue != INTERNAL_QUEUE:
             self._delivery.tell(_event("started", attempt, worker))
 
     def ended(
         self, attempt: Attempt, worker: str, outcome: Outcome, error: BaseException | None, seconds: float
     ) -> None:
         """An attempt has ended, and its outcome is about to be reported."""
-        if self._delivery and attempt.queue != INTERNAL:
+        if self.listeners and attempt.queue != INTERNAL_QUEUE:
             name, text, wait = _read(outcome)
             self._unconfirmed[attempt.job, attempt.number] = _event(
                 name,
@@ -78,12 +79,12 @@ class JobEvents:
 
     def abandoned(self, attempt: Attempt, worker: str) -> None:
         """A running attempt is no longer this worker's."""
-        if self._delivery and attempt.queue != INTERNAL:
+        if self.listeners and attempt.queue != INTERNAL_QUEUE:
             self._delivery.tell(_event("lost", attempt, worker, ended_at=datetime.now(UTC)))
 
     def failed_by_loss(self, jobs: Iterable[LostJob]) -> None:
         """Jobs have ended as failed since their workers were lost."""
-        if self._delivery:
+        if self.listeners:
             for job in jobs:
                 now = datetime.now(UTC)
                 event = JobEvent(name="lost", job=job.id, task=job.task, ended_at=now, error=job.error)

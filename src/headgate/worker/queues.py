@@ -9,7 +9,7 @@ from typing import cast
 from headgate.errors import ConfigError
 from headgate.keys import check_text
 
-INTERNAL = "headgate"
+INTERNAL_QUEUE = "headgate"
 """The queue of the worker's own jobs (refreshes of floating limits): few, short, and first."""
 
 
@@ -23,7 +23,7 @@ class Queues:
     __slots__ = ("_internal", "_names", "_weights")
 
     def __init__(self, queues: Iterable[str] | Mapping[str, float] | None, *, internal: bool = False) -> None:
-        self._internal = (INTERNAL,) if internal else ()
+        self._internal = (INTERNAL_QUEUE,) if internal else ()
         self._weights: dict[str, float] | None = None
         self._names: tuple[str, ...] | None = None
         if queues is not None:
@@ -31,6 +31,11 @@ class Queues:
             self._weights = (
                 _weights(cast("Mapping[str, float]", queues)) if isinstance(queues, Mapping) else None
             )
+
+    @property
+    def named(self) -> tuple[str, ...] | None:
+        """Those that it was told to serve; None for all."""
+        return self._names
 
     @property
     def served(self) -> tuple[str, ...] | None:
@@ -50,7 +55,7 @@ class Queues:
 def _names(queues: Iterable[str]) -> tuple[str, ...]:
     if isinstance(queues, str):
         raise ConfigError(f"queues={queues!r}: a list is needed, e.g. [{queues!r}]")
-    names = tuple(dict.fromkeys(check_text(name, "queue") for name in queues if name != INTERNAL))
+    names = tuple(dict.fromkeys(check_text(name, "queue") for name in queues if name != INTERNAL_QUEUE))
     if not names:
         raise ConfigError("queues=: at least one queue is needed; leave it out to serve all of them")
     return names
@@ -60,4 +65,4 @@ def _weights(queues: Mapping[str, float]) -> dict[str, float]:
     for name, weight in queues.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < 1e6:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"queues={{{name!r}: {weight!r}}}: a weight is a number above 0")
-    return {name: float(weight) for name, weight in queues.items() if name != INTERNAL}
+    return {name: float(weight) for name, weight in queues.items() if name != INTERNAL_QUEUE}

@@ -15,29 +15,29 @@ import msgspec
 from headgate.engine.contract import Settings
 
 
-class Store(msgspec.Struct, frozen=True, tag="store"):
-    """Where the workers of this process register."""
+class StoreNote(msgspec.Struct, frozen=True, tag="store"):
+    """The store at which the workers of this process register."""
 
     url: str
     settings: Settings
 
 
-class Begun(msgspec.Struct, frozen=True, tag="begun"):
+class BegunNote(msgspec.Struct, frozen=True, tag="begun"):
     """A worker is about to register."""
 
     worker: str
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended"):
+class RetiredNote(msgspec.Struct, frozen=True, tag="retired"):
     """A worker has retired."""
 
     worker: str
 
 
-Entry = Store | Begun | Ended
+Note = StoreNote | BegunNote | RetiredNote
 
 _file: int | None = None
-_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+_decoder: msgspec.json.Decoder[Note] = msgspec.json.Decoder(Note)
 
 
 def keep_in(file: int) -> None:
@@ -48,36 +48,36 @@ def keep_in(file: int) -> None:
 
 
 def note_store(app: Any) -> None:
-    """The app whose workers will register; whatever runs workers without a store of its own is passed over."""
+    """Note the store of the app whose workers will register; an object without a store of its own is passed over."""
     if hasattr(app, "url") and hasattr(app, "settings"):
-        _write(Store(app.url, app.settings))
+        _write(StoreNote(app.url, app.settings))
 
 
-def note(worker: str) -> None:
+def note_begin(worker: str) -> None:
     """A worker is about to register."""
-    _write(Begun(worker))
+    _write(BegunNote(worker))
 
 
 def note_end(worker: str) -> None:
     """A worker has retired."""
-    _write(Ended(worker))
+    _write(RetiredNote(worker))
 
 
-def _write(entry: Entry) -> None:
+def _write(note: Note) -> None:
     if _file is not None:
-        os.write(_file, msgspec.json.encode(entry) + b"\n")
+        os.write(_file, msgspec.json.encode(note) + b"\n")
 
 
-def left_behind(file: int) -> tuple[Store | None, list[str]]:
+def read_notes(file: int) -> tuple[StoreNote | None, list[str]]:
     """What a process noted: its store, and the workers that did not retire. A line that was cut off says nothing."""
-    store: Store | None = None
+    store: StoreNote | None = None
     workers: dict[str, None] = {}
     for line in os.pread(file, os.fstat(file).st_size, 0).split(b"\n")[:-1]:
-        match _decoder.decode(line):
-            case Store() as entry:
-                store = entry
-            case Begun() as entry:
-                workers[entry.worker] = None
-            case Ended() as entry:
-                workers.pop(entry.worker, None)
+        match note := _decoder.decode(line):
+            case StoreNote():
+                store = note
+            case BegunNote():
+                workers[note.worker] = None
+            case RetiredNote():
+                workers.pop(note.worker, None)
     return store, list(workers)

@@ -18,7 +18,7 @@ from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
 from headgate.worker.events import Event, Events, Listener
 from headgate.worker.options import CONCURRENCY, GRACE, LEASE, options
-from headgate.worker.run.worker_run import Shift
+from headgate.worker.run.worker_run import WorkerRun
 from headgate.worker.runnable import Runnable
 
 log = logging.getLogger("headgate.worker")
@@ -56,7 +56,7 @@ class Worker:
         self._hooks = Hooks() if hooks is None else hooks
         self._events = Events()
         self._alone = False
-        self._shift: Shift | None = None
+        self._worker_run: WorkerRun | None = None
         self._work: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -68,23 +68,23 @@ class Worker:
     @property
     def id(self) -> str:
         """The id under which it is registered now; empty when it is not. A split store has one per part: `ids`."""
-        return next(iter(self._shift.ids), "") if self._shift else ""
+        return next(iter(self._worker_run.ids), "") if self._worker_run else ""
 
     @property
     def ids(self) -> list[str]:
         """The ids under which it is registered, one per part of the store."""
-        return self._shift.ids if self._shift else []
+        return self._worker_run.ids if self._worker_run else []
 
     @property
     def running(self) -> list[str]:
         """The ids of the jobs that it runs."""
-        return [run.attempt.job for run in self._shift.running] if self._shift else []
+        return [run.attempt.job for run in self._worker_run.running] if self._worker_run else []
 
     @property
     def overrun(self) -> list[str]:
         """Those of them that are past their timeout: threads that cannot be stopped and keep their slots."""
-        runs = self._shift.running if self._shift else []
-        return [run.attempt.job for run in runs if run.fate == "timeout"]
+        runs = self._worker_run.running if self._worker_run else []
+        return [run.attempt.job for run in runs if run.stop_reason == "timeout"]
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until stopped. With `signals`, the process is the worker's: SIGTERM and SIGINT stop it, the second one
@@ -101,14 +101,14 @@ class Worker:
         A second call ends the grace. What cannot be stopped (a thread) is waited for in any case, since it holds its
         slots, unless the process ends with the worker.
         """
-        if self._shift is not None and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._shift.stop)
+        if self._worker_run is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._worker_run.stop)
 
     async def __aenter__(self) -> Self:
         if self._work is not None:
             raise HeadgateError("this worker is running already; make another Worker to run a second one")
         self._loop = asyncio.get_running_loop()
-        self._shift = Shift(
+        self._worker_run = WorkerRun(
             self._engine,
             self._tasks,
             self._floating,
@@ -117,7 +117,7 @@ class Worker:
             self._hooks,
             alone=self._alone,
         )
-        work = self._work = self._loop.create_task(self._shift.work())
+        work = self._work = self._loop.create_task(self._worker_run.work())
         try:
             await self._begun(work)
         except BaseException:
@@ -135,17 +135,17 @@ class Worker:
         work, self._work = self._work, None
         assert work is not None
         self.stop()
-        if error is not None:  # somebody wants to get away: no waiting
+        if error is not None:  # the caller's block failed: no waiting
             self.stop()
         try:
             await work
         finally:
             log.info("worker %s stopped", self.id or self.options.name, extra={"worker": self.id})
-            self._shift = None
+            self._worker_run = None
 
     def _say_started(self) -> None:
-        served = self.options.queues.served
-        queues = "all queues" if served is None else f"queues {', '.join(served)}"
+        named = self.options.queues.named
+        queues = "all queues" if named is None else f"queues {', '.join(named)}"
         text = "worker %s started: headgate %s on %s, %s, concurrency %d"
         name, most = self.id or self.options.name, self.options.concurrency
         log.info(text, name, __version__, self._store, queues, most, extra={"worker": self.id})

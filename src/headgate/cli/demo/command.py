@@ -103,9 +103,9 @@ def _play_live(story: Story) -> None:
 
 
 def _play_lines(story: Story) -> None:
-    from headgate.cli.demo.lines import Lines
+    from headgate.cli.demo.plain import PlainReport
 
-    lines = Lines()
+    lines = PlainReport()
     for scene in story.scenes():
         for line in lines.of(scene):
             print(line, flush=True)
@@ -119,14 +119,16 @@ def _play_silently(story: Story) -> None:
 def _proof(story: Story) -> list[Claim]:
     from headgate.app.app import App
     from headgate.cli.demo.proof import Evidence, prove
-    from headgate.cli.demo.work import TOTAL
+    from headgate.cli.demo.workload import TOTAL
 
     story.reader.follow()
     with App(story.url) as app:
         evidence = Evidence(
             entries=story.reader.entries,
             ids=story.ids,
-            kills={hand.pid: hand.killed_at for hand in story.hands if hand.killed_at is not None},
+            kills={
+                process.pid: process.killed_at for process in story.processes if process.killed_at is not None
+            },
             states={job.id: job.state for job in app.jobs_sync(size=TOTAL * 2)},
             problems=app.audit_sync().problems,
         )

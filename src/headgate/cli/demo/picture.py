@@ -10,8 +10,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.demo.scene import Cell, Event, Scene, Station, Tone
-from headgate.cli.demo.work import API_SLOTS, CUSTOMERS, MAIL_PERIOD, MAILS, TOTAL
+from headgate.cli.demo.scene import Cell, Event, Scene, ShownWorker, Tone
+from headgate.cli.demo.workload import API_SLOTS, CUSTOMERS, MAIL_PERIOD, MAILS, TOTAL
 
 CELLS: dict[Cell, tuple[str, str]] = {
     "todo": ("·", "grey42"),
@@ -41,7 +41,7 @@ def picture(scene: Scene, height: int = 24) -> RenderableType:
     return Panel(
         Group(
             _progress(scene),
-            _lanes(scene),
+            _customers(scene),
             _gauges(scene),
             _events(scene, max(3, min(MOST_EVENTS, height - OTHER_LINES))),
         ),
@@ -72,10 +72,10 @@ def _counts(scene: Scene) -> Text:
     return text.append("failed once")
 
 
-def _lanes(scene: Scene) -> RenderableType:
-    lanes = [_lane(number, cells) for number, cells in enumerate(scene.lanes, 1)]
+def _customers(scene: Scene) -> RenderableType:
+    customers = [_customer_row(number, cells) for number, cells in enumerate(scene.customers, 1)]
     rows = CUSTOMERS // COLUMNS
-    halves = [Group(*lanes[start : start + rows]) for start in range(0, CUSTOMERS, rows)]
+    halves = [Group(*customers[start : start + rows]) for start in range(0, CUSTOMERS, rows)]
     legend = Text(justify="center")
     for cell, words in LEGEND.items():
         mark, style = CELLS[cell]
@@ -84,7 +84,7 @@ def _lanes(scene: Scene) -> RenderableType:
     return Panel(Group(body, legend), title="one at a time per customer", border_style="dim", padding=(0, 1))
 
 
-def _lane(number: int, cells: tuple[Cell, ...]) -> Text:
+def _customer_row(number: int, cells: tuple[Cell, ...]) -> Text:
     text = Text(f"customer {number:2} ", style="dim", no_wrap=True)
     for cell in cells:
         mark, style = CELLS[cell]
@@ -101,14 +101,14 @@ def _gauges(scene: Scene) -> RenderableType:
         _boxes(scene.api_held, API_SLOTS, "green"),
         f"{scene.api_held:2} of {API_SLOTS} held",
         Text(f"{scene.api_waiting:3} wait", style="yellow"),
-        _station(scene.stations[0]),
+        _worker(scene.workers[0]),
     )
     grid.add_row(
         "mail rate",
         _boxes(scene.mails, MAILS, "blue"),
         f"{min(scene.mails, MAILS):2} of {MAILS} a {period}",
         Text(f"{scene.mails_waiting:3} wait", style="yellow"),
-        _station(scene.stations[1]),
+        _worker(scene.workers[1]),
     )
     return grid
 
@@ -118,11 +118,11 @@ def _boxes(used: int, of: int, style: str) -> Text:
     return Text("■" * used, style=style).append("□" * (of - used), style="grey42")
 
 
-def _station(station: Station) -> Text:
+def _worker(worker: ShownWorker) -> Text:
     styles = {"starting": "dim", "working": "green", "killed": "bold red", "stopped": "dim"}
-    mark = {"killed": "✖", "working": "●"}.get(station.state, "○")
-    text = Text(f"  {mark} worker {station.name} ", style=styles[station.state])
-    doing = f"runs {station.running}" if station.state == "working" else station.state
+    mark = {"killed": "✖", "working": "●"}.get(worker.state, "○")
+    text = Text(f"  {mark} worker {worker.name} ", style=styles[worker.state])
+    doing = f"runs {worker.running}" if worker.state == "working" else worker.state
     return text.append(doing)
 
 

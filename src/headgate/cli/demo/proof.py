@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from headgate.cli.demo.journal import Entry
-from headgate.cli.demo.work import API_SLOTS, LEASE, MAIL_PERIOD, MAILS
+from headgate.cli.demo.workload import API_SLOTS, LEASE, MAIL_PERIOD, MAILS
 
 SLACK = 3.0
 """Seconds after the end of a lease by which others have noticed, on a machine that is busy."""
@@ -36,7 +36,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known at the end: what the journal holds, who was killed when, and what the store says."""
+    """All that is known at the end: what the journal holds, which process was killed when, and what the store says."""
 
     entries: Sequence[Entry]
     ids: Sequence[str]
@@ -97,12 +97,12 @@ def most_starts(times: Sequence[float], period: float) -> int:
 
 
 def _customers(runs: list[Run]) -> Claim:
-    lanes: dict[int, list[Run]] = defaultdict(list)
+    customers: dict[int, list[Run]] = defaultdict(list)
     for run in runs:
-        lanes[run.first.customer].append(run)
-    most = max((largest_overlap(lane) for lane in lanes.values()), default=0)
+        customers[run.first.customer].append(run)
+    most = max((largest_overlap(row) for row in customers.values()), default=0)
     return Claim(
-        "one job at a time per customer", f"at most {most} at once, {len(lanes)} customers", most == 1
+        "one job at a time per customer", f"at most {most} at once, {len(customers)} customers", most == 1
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from headgate.cli.demo.journal import Entry
-from headgate.cli.demo.work import CUSTOMERS, MAIL_PERIOD, PER_CUSTOMER
+from headgate.cli.demo.workload import CUSTOMERS, MAIL_PERIOD, PER_CUSTOMER
 
 if TYPE_CHECKING:
     from headgate.app.app import App
@@ -25,7 +25,7 @@ class Event(msgspec.Struct, frozen=True):
     tone: Tone = "plain"
 
 
-class Station(msgspec.Struct, frozen=True):
+class ShownWorker(msgspec.Struct, frozen=True):
     """A worker as it is shown."""
 
     name: str
@@ -35,17 +35,17 @@ class Station(msgspec.Struct, frozen=True):
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """One moment. `lanes` are the jobs of each customer in their order; `mails` the starts of the last period."""
+    """One moment. `customers` are the jobs of each customer in their order; `mails` the starts of the last period."""
 
     seconds: float
-    lanes: tuple[tuple[Cell, ...], ...]
+    customers: tuple[tuple[Cell, ...], ...]
     counts: dict[str, int]
     api_held: int
     api_waiting: int
     mails: int
     mails_waiting: int
     retried: int
-    stations: tuple[Station, ...]
+    workers: tuple[ShownWorker, ...]
     events: tuple[Event, ...]
 
     @property
@@ -54,7 +54,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         return self.counts["succeeded"]
 
 
-class Lanes:
+class CustomerRows:
     """What each job is doing, by the journal."""
 
     def __init__(self) -> None:
@@ -82,11 +82,11 @@ class Lanes:
 
     def cells(self, dead: frozenset[int]) -> tuple[tuple[Cell, ...], ...]:
         """A copy; what a dead process had begun is marked."""
-        lanes = [list(lane) for lane in self._cells]
+        customers = [list(row) for row in self._cells]
         for entry in self.open.values():
             if entry.pid in dead:
-                lanes[entry.customer][entry.number] = "dead"
-        return tuple(tuple(lane) for lane in lanes)
+                customers[entry.customer][entry.number] = "dead"
+        return tuple(tuple(row) for row in customers)
 
     def mails_now(self) -> int:
         """How many mails were started in the last period."""

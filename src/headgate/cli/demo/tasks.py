@@ -13,7 +13,7 @@ from typing import Annotated
 
 from headgate import App, ConcurrencyLimit, RateLimit, Retry, current_job
 from headgate.cli.demo.journal import Journal
-from headgate.cli.demo.work import API_SLOTS, MAIL_PERIOD, MAILS
+from headgate.cli.demo.workload import API_SLOTS, MAIL_PERIOD, MAILS
 
 STORE = "HEADGATE_DEMO_STORE"
 JOURNAL = "HEADGATE_DEMO_JOURNAL"

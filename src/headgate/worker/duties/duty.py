@@ -9,7 +9,7 @@ from typing import Protocol
 from headgate.engine.deadline import within
 from headgate.errors import EngineUnavailable
 from headgate.worker.bell import Bell
-from headgate.worker.engine_status import Backoff, Link
+from headgate.worker.engine_status import Backoff, EngineStatus
 
 log = logging.getLogger("headgate.worker")
 
@@ -18,30 +18,33 @@ class Duty(Protocol):
     """Something to be done again and again."""
 
     name: str
+    asked: bool
+    """Whether the last round asked the store: one that had no reason to says nothing about it."""
 
     async def run_once(self) -> float:
         """Do what is due; returns the seconds until there will be more."""
         ...
 
 
-async def keep(duty: Duty, bell: Bell, link: Link, backoff: Backoff, seconds: float) -> None:
+async def keep(duty: Duty, bell: Bell, engine_status: EngineStatus, backoff: Backoff, seconds: float) -> None:
     """Do a duty until cancelled, each time within `seconds`. A ring makes it run early; no failure ends it."""
     while True:
-        await bell.sleep(await _attempt(duty, link, backoff, seconds))
+        await bell.sleep(await _attempt(duty, engine_status, backoff, seconds))
 
 
-async def _attempt(duty: Duty, link: Link, backoff: Backoff, seconds: float) -> float:
+async def _attempt(duty: Duty, engine_status: EngineStatus, backoff: Backoff, seconds: float) -> float:
     try:
         with within(seconds):
             pause = await duty.run_once()
     except EngineUnavailable as error:
-        link.failed(error, duty.name)
+        engine_status.failed(error, duty.name)
         return backoff.wait()
     except Exception:
         log.exception("the worker's %s failed; it goes on", duty.name)
         return backoff.wait()
-    backoff.reset()
-    link.worked(duty.name)
+    if duty.asked:
+        backoff.reset()
+        engine_status.worked(duty.name)
     return pause
 
 

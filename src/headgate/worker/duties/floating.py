@@ -26,7 +26,7 @@ from headgate.limits import FloatingRule
 from headgate.retry import Retry
 from headgate.worker.duties.duty import jittered
 from headgate.worker.events import Events
-from headgate.worker.queues import INTERNAL
+from headgate.worker.queues import INTERNAL_QUEUE
 
 log = logging.getLogger("headgate.worker")
 
@@ -34,9 +34,9 @@ RETRY = Retry(attempts=1_000_000, delay=1, backoff=2, max_delay=60, jitter=0)
 """Until it works: 1, 2, 4 … 60 seconds. The old number stays in force meanwhile."""
 
 
-PAGE = 500
+KEYS_PER_ROUND = 500
 """Keys per rule and round: a round costs what is due, and never holds up the store for long."""
-SOON = 0.05
+NEXT_ROUND = 0.05
 
 
 class FloatingLimitView(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Refresh:
         self._engine = engine
 
     async def fn(self, ident: str) -> int | None:
-        """Compute and store the number; None if somebody did, or if the key is no longer in use."""
+        """Compute and store the number; None if that was done meanwhile, or if the key is no longer in use."""
         self.runs += 1
         before = await self._engine.clock() - self.rule.every + 1
         page = await self._engine.keys_in_use(
@@ -93,7 +93,7 @@ class Refresh:
             raise PayloadError(f"{self.name}: not the ident of a key: {error}") from None
 
     def encode_result(self, value: Any) -> str:
-        """The number, for those who look at the job."""
+        """The number, as the result of the job."""
         return msgspec.json.encode(value).decode()
 
     def job(self, ident: str) -> NewJob:
@@ -101,7 +101,7 @@ class Refresh:
         return NewJob(
             id=new_id(),
             task=self.name,
-            queue=INTERNAL,
+            queue=INTERNAL_QUEUE,
             args=msgspec.json.encode(ident).decode(),
             retry=self.retry.policy,
             unique=f"floating:{ident}",
@@ -118,6 +118,7 @@ class Floating:
 
     def __init__(self, engine: Engine, rules: Sequence[FloatingRule], events: Events) -> None:
         self.found = False
+        self.asked = True
         self._after: dict[str, str | None] = {}
         self.tasks = {task.name: task for task in (Refresh(engine, rule) for rule in rules)}
         self._engine = engine
@@ -143,15 +144,15 @@ class Floating:
         self.found = bool(created) or any(self._after.values())
         if created:
             self._events.emit("refreshing", jobs=created)
-        return SOON if any(self._after.values()) else jittered(self._interval)
+        return NEXT_ROUND if any(self._after.values()) else jittered(self._interval)
 
     async def _due(self, task: Refresh, now: int) -> list[NewJob]:
         """One page per round: a key that is still due after its refresh was enqueued does not hold up the next ones."""
         name, before = task.rule.name, now - task.rule.every + 1
         page = await self._engine.keys_in_use(
-            name, computed_before=before, after=self._after.get(name), limit=PAGE
+            name, computed_before=before, after=self._after.get(name), limit=KEYS_PER_ROUND
         )
-        self._after[name] = page[-1].key if len(page) == PAGE else None
+        self._after[name] = page[-1].key if len(page) == KEYS_PER_ROUND else None
         return [task.job(entry.key) for entry in page]
 
 

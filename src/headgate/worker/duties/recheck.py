@@ -10,7 +10,7 @@ from headgate.worker.events import Events
 
 log = logging.getLogger("headgate.worker")
 
-INTERVAL = 5.0
+RECHECK_INTERVAL = 5.0
 """Seconds between two slices."""
 
 
@@ -20,6 +20,7 @@ class Recheck:
     name = "recheck"
 
     def __init__(self, part: Part, events: Events) -> None:
+        self.asked = False
         self._part = part
         self._events = events
         self._after: str | None = None
@@ -27,6 +28,7 @@ class Recheck:
 
     async def run_once(self) -> float:
         """Recheck the next slice."""
+        self.asked = self._begun
         if self._begun:
             rechecked = await self._part.recheck(self._after)
             self._after = rechecked.after
@@ -34,4 +36,4 @@ class Recheck:
                 log.error("the store was not in order, please report this: %s", sentence)
             self._events.emit("rechecked", healed=rechecked.healed)
         self._begun = True  # not at the very start, where it would be in the way of the first exchange
-        return jittered(INTERVAL)
+        return jittered(RECHECK_INTERVAL)

@@ -11,9 +11,9 @@ from headgate.worker.duties.duty import jittered
 from headgate.worker.events import Events
 from headgate.worker.lost_jobs import log_lost
 
-LONGEST = 1.0
+LONGEST_PAUSE = 1.0
 """Seconds between sweeps when nothing is known to be due: leases of other workers may lapse at any time."""
-SHORTEST = 0.002
+SHORTEST_PAUSE = 0.002
 
 
 class Sweep:
@@ -26,12 +26,13 @@ class Sweep:
 
     def __init__(self, part: Part, loop: asyncio.AbstractEventLoop, bell: Bell, events: Events) -> None:
         self.found = False
+        self.asked = False
         self._part = part
         self._loop = loop
         self._bell = bell
         self._events = events
         self._at = 0.0
-        self._next = loop.time() + jittered(LONGEST)
+        self._next = loop.time() + jittered(LONGEST_PAUSE)
 
     def expect(self, next_due: int | None, now: int) -> None:
         """An answer told when a sweep will next have work: be there in time."""
@@ -44,12 +45,13 @@ class Sweep:
     async def run_once(self) -> float:
         """Sweep if it is time."""
         # Rung before its time: the due time came nearer, but may still lie ahead.
-        early = max(self._next, self._at + SHORTEST) - self._loop.time()
-        return early if early > 0 else await self.sweep()
+        early = max(self._next, self._at + SHORTEST_PAUSE) - self._loop.time()
+        self.asked = early <= 0
+        return await self.sweep() if self.asked else early
 
     async def sweep(self) -> float:
         """Sweep now; returns the seconds until the next one."""
-        pause = jittered(LONGEST)
+        pause = jittered(LONGEST_PAUSE)
         self._at = self._loop.time()
         self._next = self._at + pause
         swept = await self._part.sweep()
@@ -59,8 +61,8 @@ class Sweep:
         self._events.emit("swept", found=self.found)
         if swept.more:
             self._next = 0.0
-            return SHORTEST
+            return SHORTEST_PAUSE
         if swept.next_due is not None:
-            pause = min(pause, max((swept.next_due - swept.now) / SECOND, SHORTEST))
+            pause = min(pause, max((swept.next_due - swept.now) / SECOND, SHORTEST_PAUSE))
         self._next = min(self._next, self._loop.time() + pause)
         return self._next - self._loop.time()

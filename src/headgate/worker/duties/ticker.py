@@ -17,12 +17,12 @@ from headgate.worker.runnable import Runnable
 
 log = logging.getLogger("headgate.worker")
 
-LONGEST = 60.0
+LONGEST_PAUSE = 60.0
 """Seconds after which to look at the store's clock again, however far the next tick is."""
 
 
 class Ticker:
-    """Turns due ticks into jobs. The engine compares and sets the last tick: who comes second changes nothing.
+    """Turns due ticks into jobs. The engine compares and sets the last tick: a second worker changes nothing.
 
     A task that the store has not seen begins with its next tick, not with the ones before it was deployed.
     """
@@ -31,6 +31,7 @@ class Ticker:
 
     def __init__(self, engine: Engine, tasks: Iterable[Runnable], events: Events) -> None:
         self.found = False
+        self.asked = True
         self._engine = engine
         self._events = events
         self._tasks = [(task, task.schedule) for task in tasks if task.schedule is not None]
@@ -46,7 +47,7 @@ class Ticker:
         now = await self._engine.clock()
         seen = await self._engine.ticks([task.name for task, _ in self._tasks])
         pauses = [await self._one(task, schedule, seen.get(task.name), now) for task, schedule in self._tasks]
-        return min([LONGEST, *pauses])
+        return min([LONGEST_PAUSE, *pauses])
 
     async def _one(self, task: Runnable, schedule: Schedule, last: int | None, now: int) -> float:
         if last is None:

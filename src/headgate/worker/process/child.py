@@ -20,21 +20,21 @@ import msgspec
 from headgate.errors import EngineUnavailable, HeadgateError, LifespanError
 from headgate.worker import registrations
 from headgate.worker.engine_status import Backoff
-from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, Plan
-from headgate.worker.process.load import load_app
+from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, ProcessConfig
+from headgate.worker.process.load_app import load_app
 from headgate.worker.process.logs import configure_logs
 from headgate.worker.process.reload import Reloader, wait_for_change
 
 log = logging.getLogger("headgate.worker")
 
 
-def work(plan: Plan) -> int:
-    """Do what the plan says; returns the exit code."""
-    if plan.registry is not None:
-        registrations.keep_in(plan.registry)
-    if plan.supervised:
+def work(config: ProcessConfig) -> int:
+    """Do what the config says; returns the exit code."""
+    if config.registrations_file is not None:
+        registrations.keep_in(config.registrations_file)
+    if config.supervised:
         _watch_parent()
-    return _work_and_reload(plan) if plan.reload else _work(plan)
+    return _work_and_reload(config) if config.reload else _work(config)
 
 
 def run(main: Callable[[], Any]) -> None:
@@ -43,11 +43,11 @@ def run(main: Callable[[], Any]) -> None:
         runner.run(main())
 
 
-def _work(plan: Plan) -> int:
+def _work(config: ProcessConfig) -> int:
     try:
-        app = _load(plan)
+        app = _load(config)
         registrations.note_store(app)
-        _work_once_reachable(lambda: app.run_worker(**plan.options(), signals=True))
+        _work_once_reachable(lambda: app.run_worker(**config.options(), signals=True))
     except LifespanError as error:
         log.critical("%s", error, exc_info=error.__cause__)
         return LIFESPAN_FAILED
@@ -57,12 +57,12 @@ def _work(plan: Plan) -> int:
     return DONE
 
 
-def _load(plan: Plan) -> Any:
+def _load(config: ProcessConfig) -> Any:
     """The app; it comes before logs are configured, since it may configure them itself."""
     try:
-        return load_app(plan.target, factory=plan.factory, app_dir=plan.app_dir)
+        return load_app(config.target, factory=config.factory, app_dir=config.app_dir)
     finally:
-        configure_logs(plan.log_level, json=plan.log_json, config=plan.log_config)
+        configure_logs(config.log_level, json=config.log_json, config=config.log_config)
 
 
 def _work_once_reachable(main: Callable[[], Any]) -> None:
@@ -80,17 +80,17 @@ def _work_once_reachable(main: Callable[[], Any]) -> None:
             return
 
 
-def _work_and_reload(plan: Plan) -> int:
+def _work_and_reload(config: ProcessConfig) -> int:
     """Work until a source file changes. Code that cannot be imported is a reason to wait for the next change."""
     reloader = Reloader()
     reloader.start()
     try:
-        code = _work(plan)
+        code = _work(config)
     except Exception:
         log.exception("cannot be loaded; waiting for a change")
         code = CANNOT_START
     if code in (CANNOT_START, LIFESPAN_FAILED) and not reloader.changed:
-        wait_for_change(plan.app_dir)
+        wait_for_change(config.app_dir)
         return RELOAD
     return RELOAD if reloader.changed else code
 
@@ -116,7 +116,7 @@ def _watch_parent() -> None:
 
 def main() -> None:
     """The entry of a child process."""
-    code = work(msgspec.json.decode(sys.argv[1], type=Plan))
+    code = work(msgspec.json.decode(sys.argv[1], type=ProcessConfig))
     logging.shutdown()
     # Threads that hang in a task must not keep the process: their jobs come back now that they end.
     os._exit(code)

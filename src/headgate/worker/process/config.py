@@ -19,7 +19,7 @@ RELOAD = 5
 RELOAD_GRACE = 2.0
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One `headgate worker` command. Durations are seconds."""
 
     target: str
@@ -37,7 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     log_json: bool = False
     log_config: str = "auto"
     supervised: bool = False
-    registry: int | None = None
+    registrations_file: int | None = None
     """An open file in which a worker process notes its registrations for its supervisor."""
 
     def options(self) -> dict[str, Any]:
@@ -51,7 +51,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             "name": self.name,
         }
 
-    def for_child(self, index: int, registry: int | None = None) -> Plan:
+    def for_child(self, index: int, registrations_file: int | None = None) -> ProcessConfig:
         """The part of child `index`; a name that was given is made unique."""
         name = f"{self.name}-{index + 1}" if self.name and self.processes > 1 else self.name
-        return msgspec.structs.replace(self, processes=1, supervised=True, name=name, registry=registry)
+        return msgspec.structs.replace(
+            self, processes=1, supervised=True, name=name, registrations_file=registrations_file
+        )

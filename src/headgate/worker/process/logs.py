@@ -15,7 +15,7 @@ import msgspec
 from headgate.errors import ConfigError
 from headgate.hooks.logs import FIELDS, JobContextFilter
 
-LINE = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 LogConfig = Literal["auto", "none"]
@@ -25,7 +25,7 @@ class LineFormatter(logging.Formatter):
     """A line for people. What task code logs says at its end which job it belongs to; Headgate's own lines name it."""
 
     def __init__(self) -> None:
-        super().__init__(LINE)
+        super().__init__(LOG_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         line = super().formatMessage(record)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 log = logging.getLogger("headgate.worker")
 
-INTERVAL = 0.3
+LOOK_INTERVAL = 0.3
 SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 class Reloader(threading.Thread):
     """Watches the loaded source files outside of the Python installation; ends the process in good order."""
 
-    def __init__(self, interval: float = INTERVAL) -> None:
+    def __init__(self, interval: float = LOOK_INTERVAL) -> None:
         super().__init__(name="headgate-reload", daemon=True)
         self.changed = False
         self._interval = interval
@@ -44,7 +44,7 @@ class Reloader(threading.Thread):
 
 
 def loaded_files() -> list[str]:
-    """The source files of loaded modules that somebody may be working on."""
+    """The source files of loaded modules that are no part of an installation."""
     installed = tuple({sys.prefix, sys.base_prefix, str(Path(__file__).parents[2])})
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     return sorted(
@@ -61,7 +61,7 @@ def source_files(directory: str) -> list[str]:
     return found
 
 
-def wait_for_change(directory: str, interval: float = INTERVAL) -> None:
+def wait_for_change(directory: str, interval: float = LOOK_INTERVAL) -> None:
     """Return when a source file below `directory` changes, comes or goes: after a failed start nothing is loaded."""
     before = _times(directory)
     while _times(directory) == before:

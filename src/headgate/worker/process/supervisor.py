@@ -2,7 +2,7 @@
 
 It holds nothing but processes and their exit codes: the app is imported in the children alone, so that nothing of it
 can take the supervisor down. Everything it reacts to arrives in one queue: a signal, the end of a child, or time. When
-a child is gone without having retired its workers, the store is told at once (losses.py).
+a child is gone without having retired its workers, the store is told at once (lost_workers.py).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from typing import IO, assert_never
 
 import msgspec
 
-from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, Plan
-from headgate.worker.process.losses import Gone, LossReporter
-from headgate.worker.registrations import left_behind
+from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, ProcessConfig
+from headgate.worker.process.lost_workers import LossReporter, LostWorkers
+from headgate.worker.registrations import read_notes
 
 log = logging.getLogger("headgate.worker")
 
-FIRST_WAIT = 0.5
-LONGEST_WAIT = 30.0
-STEADY = 10.0
+FIRST_RESTART_WAIT = 0.5
+LONGEST_RESTART_WAIT = 30.0
+STEADY_WORK = 10.0
 """Seconds after which a child counts as having worked: its next end is a new accident."""
 LAST_REPORTS = 2.0
 """Seconds to tell the store of the last children's workers before the supervisor ends."""
-HARD_WAIT = 5.0
+KILL_AFTER = 5.0
 """Seconds that a child has after the second signal before it is killed."""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class ChildEnded(msgspec.Struct, frozen=True):
     """A child ended."""
 
     index: int
@@ -47,25 +47,25 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Signalled(msgspec.Struct, frozen=True):
-    """Somebody wants us to stop."""
+    """A signal asks the supervisor to stop."""
 
     number: int
 
 
-Spawn = Callable[[Plan, int, int | None], "subprocess.Popen[bytes]"]
+Spawn = Callable[[ProcessConfig, int, int | None], "subprocess.Popen[bytes]"]
 
 
 class Child:
-    """One place in the row of worker processes, whoever fills it."""
+    """One place in the row of worker processes: the process that fills it now, and when it is to be started again."""
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.process: subprocess.Popen[bytes] | None = None
-        self.registry: IO[bytes] | None = None
+        self.registrations_file: IO[bytes] | None = None
         self.started_at = 0.0
         self.start_at: float | None = 0.0
         self.starts = 0
-        self.wait = FIRST_WAIT
+        self.wait = FIRST_RESTART_WAIT
 
     @property
     def alive(self) -> bool:
@@ -73,36 +73,36 @@ class Child:
         return self.process is not None
 
     def signal(self, number: int) -> None:
-        """Send a signal, if there is anyone to get it."""
+        """Send a signal, if a process is there."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(number)
 
     def next_wait(self, now: float) -> float:
         """Seconds until it is started again: longer each time, unless it worked for a while."""
-        if now - self.started_at >= STEADY:
-            self.wait = FIRST_WAIT
-        wait, self.wait = self.wait, min(self.wait * 2, LONGEST_WAIT)
+        if now - self.started_at >= STEADY_WORK:
+            self.wait = FIRST_RESTART_WAIT
+        wait, self.wait = self.wait, min(self.wait * 2, LONGEST_RESTART_WAIT)
         return wait
 
 
-def spawn(plan: Plan, index: int, registry: int | None) -> subprocess.Popen[bytes]:
+def spawn(config: ProcessConfig, index: int, registrations_file: int | None) -> subprocess.Popen[bytes]:
     """Start a child. It gets a session of its own, so that Ctrl-C reaches it through us only, a pipe as standard
     input, whose end tells it that we are gone, and a file for its registrations."""
-    text = msgspec.json.encode(plan.for_child(index, registry)).decode()
+    text = msgspec.json.encode(config.for_child(index, registrations_file)).decode()
     command = [sys.executable, "-m", "headgate.worker.process.child", text]
-    files = () if registry is None else (registry,)
+    files = () if registrations_file is None else (registrations_file,)
     return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, pass_fds=files)
 
 
 class Supervisor:
     """`run()` is the whole of it; `pids` are the living children."""
 
-    def __init__(self, plan: Plan, *, spawn: Spawn = spawn) -> None:
-        self._plan = plan
+    def __init__(self, config: ProcessConfig, *, spawn: Spawn = spawn) -> None:
+        self._config = config
         self._spawn = spawn
-        self._children = [Child(index) for index in range(plan.processes)]
-        self._queue: queue.SimpleQueue[Ended | Signalled] = queue.SimpleQueue()
+        self._children = [Child(index) for index in range(config.processes)]
+        self._queue: queue.SimpleQueue[ChildEnded | Signalled] = queue.SimpleQueue()
         self._signals = 0
         self._kill_at: float | None = None
         self._killing = False
@@ -137,9 +137,9 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         file = None
         if os.name == "posix":  # elsewhere a process cannot be given a file without a name
-            child.registry = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
-            file = child.registry.fileno()
-        process = child.process = self._spawn(self._plan, child.index, file)
+            child.registrations_file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
+            file = child.registrations_file.fileno()
+        process = child.process = self._spawn(self._config, child.index, file)
         child.start_at, child.started_at = None, time.monotonic()
         child.starts += 1
         log.info(
@@ -147,11 +147,11 @@ class Supervisor:
         )
 
         def wait() -> None:
-            self._queue.put(Ended(child.index, process.wait()))
+            self._queue.put(ChildEnded(child.index, process.wait()))
 
         threading.Thread(target=wait, name=f"headgate-child-{child.index + 1}", daemon=True).start()
 
-    def _next(self) -> Ended | Signalled | None:
+    def _next(self) -> ChildEnded | Signalled | None:
         times = [
             child.start_at for child in self._children if child.start_at is not None and not self._signals
         ]
@@ -161,9 +161,9 @@ class Supervisor:
         except queue.Empty:
             return None
 
-    def _handle(self, event: Ended | Signalled) -> None:
+    def _handle(self, event: ChildEnded | Signalled) -> None:
         match event:
-            case Ended():
+            case ChildEnded():
                 self._ended(self._children[event.index], event.code)
             case Signalled():
                 self._signalled()
@@ -185,15 +185,15 @@ class Supervisor:
 
     def _report_losses(self, child: Child, code: int) -> None:
         """A child that crashed has lost its workers; one that ended, or was killed, because it was told to has not."""
-        if child.registry is None:
+        if child.registrations_file is None:
             return
-        with child.registry as file:
-            store, workers = left_behind(file.fileno())
+        with child.registrations_file as file:
+            store, workers = read_notes(file.fileno())
         if store is not None:
             told = code in (DONE, RELOAD) or (self._killing and code == -signal.SIGKILL)
-            until = time.monotonic() + self._plan.lease
-            self._losses.report(Gone(store, workers, not told, until))
-        child.registry = None
+            until = time.monotonic() + self._config.lease
+            self._losses.report(LostWorkers(store, workers, not told, until))
+        child.registrations_file = None
 
     def _start_again(self, child: Child, code: int) -> None:
         now = time.monotonic()
@@ -207,7 +207,7 @@ class Supervisor:
         """The first one lets the children finish; the second makes them give back what they run, and soon."""
         self._signals += 1
         if self._signals == 2:
-            self._kill_at = time.monotonic() + HARD_WAIT
+            self._kill_at = time.monotonic() + KILL_AFTER
         self._killing = self._killing or self._signals > 2
         for child in self._children:
             child.signal(signal.SIGTERM if self._signals <= 2 else signal.SIGKILL)
@@ -236,6 +236,6 @@ class Supervisor:
                 signal.signal(number, handler)
 
 
-def supervise(plan: Plan) -> int:
-    """Run the plan's worker processes; returns the exit code."""
-    return Supervisor(plan).run()
+def supervise(config: ProcessConfig) -> int:
+    """Run the config's worker processes; returns the exit code."""
+    return Supervisor(config).run()

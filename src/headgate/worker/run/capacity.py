@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from headgate.worker.run.threads import Threads
 
-MOMENT = 0.1
+PROMPT_ANSWER = 0.1
 """Seconds after which a claim without an answer keeps only its even share."""
 
 
@@ -25,12 +25,12 @@ class Capacity:
         self._concurrency = concurrency
         self._threads = threads
         self._uses_threads = uses_threads
-        self._shares: list[Share] = []
-        self._line: dict[Share, None] = {}
+        self._shares: list[PartCapacity] = []
+        self._line: dict[PartCapacity, None] = {}
 
-    def share(self, wake: Callable[[], None]) -> Share:
+    def share(self, wake: Callable[[], None]) -> PartCapacity:
         """A part's access to the places; `wake` is called when there may be some for it."""
-        share = Share(self, wake)
+        share = PartCapacity(self, wake)
         self._shares.append(share)
         return share
 
@@ -43,13 +43,13 @@ class Capacity:
         self.taken -= 1
         self.pass_on()
 
-    def free(self, share: Share) -> int:
+    def free(self, share: PartCapacity) -> int:
         """Places that are neither taken nor asked for by others. No job holds slots while it waits for a thread."""
         free = self._concurrency - self.taken
         free = min(free, self._threads.free) if self._uses_threads else free
         return free if len(self._shares) == 1 else free - self._asked_by_others(share)
 
-    def divide(self, share: Share, free: int) -> int:
+    def divide(self, share: PartCapacity, free: int) -> int:
         """How many of the free places this part may ask for; it stands in line from now on."""
         if len(self._shares) == 1:
             return max(free, 0)
@@ -57,7 +57,7 @@ class Capacity:
         every, rest = divmod(max(free, 0), len(self._line))
         return every + (list(self._line).index(share) < rest)
 
-    def leave(self, share: Share) -> None:
+    def leave(self, share: PartCapacity) -> None:
         """The part is served, or cannot be."""
         self._line.pop(share, None)
 
@@ -66,14 +66,14 @@ class Capacity:
         if self._line:
             next(iter(self._line)).wake()
 
-    def _asked_by_others(self, share: Share) -> int:
+    def _asked_by_others(self, share: PartCapacity) -> int:
         even = max(1, self._concurrency // len(self._shares))
-        late = time.monotonic() - MOMENT
+        late = time.monotonic() - PROMPT_ANSWER
         others = (other for other in self._shares if other is not share and other.asked)
         return sum(min(other.asked, even) if other.since < late else other.asked for other in others)
 
 
-class Share:
+class PartCapacity:
     """One part's access to the places."""
 
     __slots__ = ("_capacity", "asked", "since", "wake")

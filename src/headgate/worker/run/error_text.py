@@ -8,16 +8,16 @@ from types import TracebackType
 
 from headgate import hooks
 
-LONGEST = 8192
-LONGEST_SUMMARY = 1024
+MAX_BYTES = 8192
+MAX_SUMMARY = 1024
 OWN_FRAMES = (os.path.dirname(__file__) + os.sep, os.path.dirname(hooks.__file__) + os.sep)
 
 
 def error_text(error: BaseException) -> str:
     """`Type: message` on the first line, then the traceback without the worker's own frames, cut to 8 KB."""
-    summary = _clean(_summary(error))[:LONGEST_SUMMARY]
+    summary = _clean(_summary(error))[:MAX_SUMMARY]
     trace = _trace(error)
-    room = LONGEST - len(summary.encode()) - 8
+    room = MAX_BYTES - len(summary.encode()) - 8
     return f"{summary}\n{_tail(_clean(trace), room)}" if trace else summary
 
 

@@ -54,7 +54,7 @@ class Lease:
         """Register under a new id. An id is never used again: reports about its attempts could be mistaken for ours."""
         sent = time.monotonic()
         id = f"{self._options.name}-{os.urandom(4).hex()}"
-        registrations.note(id)
+        registrations.note_begin(id)
         with within(self.timing.call):
             await self._part.register(self._registration(id))
         self.id, self.held = id, True
@@ -148,15 +148,18 @@ class Heartbeat:
         self._runner = runner
         self._stuck_for = stuck_for
         self._events = events
+        self.asked = False
         self._stopped = False
 
     async def run_once(self) -> float:
         """Renew, and learn which of our jobs are to be cancelled."""
         timing = self._lease.timing
+        self.asked = False
         if self._lease.held and (seconds := self._stuck_for()) > timing.stuck:
             self._stop(seconds)
             return timing.retry
         self._stopped = False
+        self.asked = self._lease.held
         if beat := await self._lease.renew():
             self._runner.cancel(beat.cancelling)
             self._events.emit("beat")

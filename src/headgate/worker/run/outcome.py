@@ -8,14 +8,14 @@ from typing import Any, assert_never
 from headgate.clock import SECOND, duration_us
 from headgate.engine.contract import Attempt, Failed, Outcome, Released, Snoozed, Stopped, Succeeded
 from headgate.errors import CancelJob, ConfigError, FailJob, JobControl, PayloadError, RetryLater, Snooze
-from headgate.worker.run.attempt import Run
 from headgate.worker.run.error_text import error_text
+from headgate.worker.run.running_attempt import RunningAttempt
 
 
-def returned(run: Run, value: Any) -> Outcome:
+def returned(run: RunningAttempt, value: Any) -> Outcome:
     """The task returned. What comes after the timeout came too late; everything else that was finished counts."""
     attempt = run.attempt
-    if run.fate == "timeout":
+    if run.stop_reason == "timeout":
         return timed_out(run)
     try:
         return Succeeded(attempt.job, attempt.number, run.task.encode_result(value))
@@ -24,10 +24,10 @@ def returned(run: Run, value: Any) -> Outcome:
         return Failed(attempt.job, attempt.number, error_text(run.error))
 
 
-def raised(run: Run, error: BaseException) -> Outcome:
+def raised(run: RunningAttempt, error: BaseException) -> Outcome:
     """The task raised. A reason of the worker's own goes before what the exception says."""
     attempt = run.attempt
-    match run.fate:
+    match run.stop_reason:
         case "timeout":
             return timed_out(run)
         case "release":
@@ -37,10 +37,10 @@ def raised(run: Run, error: BaseException) -> Outcome:
         case "cancel" | "abandon" | None:
             return _by_exception(run, error)
         case _:
-            assert_never(run.fate)
+            assert_never(run.stop_reason)
 
 
-def timed_out(run: Run) -> Outcome:
+def timed_out(run: RunningAttempt) -> Outcome:
     """Its time was up: a failure like any other, retried if the policy covers TimeoutError."""
     seconds = (run.attempt.timeout or 0) / SECOND
     return _by_policy(run, TimeoutError(f"the attempt did not end within its timeout of {seconds:g} s"))
@@ -51,7 +51,7 @@ def undecodable(attempt: Attempt, error: Exception) -> Outcome:
     return Failed(attempt.job, attempt.number, error_text(error))
 
 
-def _by_exception(run: Run, error: BaseException) -> Outcome:
+def _by_exception(run: RunningAttempt, error: BaseException) -> Outcome:
     if not isinstance(error, JobControl):
         return _by_policy(run, error)
     try:
@@ -60,7 +60,7 @@ def _by_exception(run: Run, error: BaseException) -> Outcome:
         return _by_policy(run, mistake)
 
 
-def _by_control(run: Run, control: JobControl) -> Outcome:
+def _by_control(run: RunningAttempt, control: JobControl) -> Outcome:
     attempt, run.error = run.attempt, control
     match control:
         case Snooze():
@@ -75,7 +75,7 @@ def _by_control(run: Run, control: JobControl) -> Outcome:
             return Failed(attempt.job, attempt.number, error_text(control))
 
 
-def _by_policy(run: Run, error: BaseException) -> Outcome:
+def _by_policy(run: RunningAttempt, error: BaseException) -> Outcome:
     attempt, run.error = run.attempt, error
     again = run.task.retry.covers(error) and attempt.tries < attempt.retry.attempts
     wait = attempt.retry.wait_with_jitter(attempt.tries) if again else None

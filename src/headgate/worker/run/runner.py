@@ -1,7 +1,7 @@
 """Runs attempts: coroutines as tasks of the event loop, synchronous functions in threads.
 
-The path of an async job is kept short, since it is walked thousands of times a second: one `Run`, one asyncio task, one
-outcome. A timer exists only for attempts with a timeout, a log record only if somebody reads that level.
+The path of an async job is kept short, since it is walked thousands of times a second: one `RunningAttempt`, one
+asyncio task, one outcome. A timer exists only for attempts with a timeout, a log record only if its level is enabled.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import time
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Attempt, Failed, Known, Outcome, Stopped
+from headgate.engine.contract import Attempt, Failed, Known, Outcome
 from headgate.engine.rules.blame import APART
-from headgate.errors import RetryLater
 from headgate.hooks.context import CURRENT, JobContext
 from headgate.worker.events import Events
-from headgate.worker.run.attempt import Run
 from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.end_log import fields, log_end, log_failure
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.outcome import raised, returned, undecodable
+from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.threads import Mailbox, Threads
 from headgate.worker.runnable import Runnable
@@ -44,8 +45,8 @@ class Runner:
     ) -> None:
         self.worker = ""
         """The id under which the worker is registered with this part of the store."""
-        self.running: dict[str, Run] = {}
-        self.abandoned: set[Run] = set()
+        self.running: dict[str, RunningAttempt] = {}
+        self.abandoned: set[RunningAttempt] = set()
         self.started = 0
         self.suspects = 0
         """How many of the attempts that run, abandoned ones included, are of suspects that are kept apart (rule 15)."""
@@ -55,8 +56,11 @@ class Runner:
         self._threads = threads
         self._capacity = capacity
         self._surroundings = surroundings
+        self._middleware = surroundings.middleware
+        self._listeners = events.jobs.listeners.by_name
+        """Looked at for every job, so that what is not used costs next to nothing."""
         self._events = events
-        self._mail = Mailbox[tuple[Run, Outcome]](loop, self._from_thread)
+        self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
     @property
     def known(self) -> list[Known]:
@@ -74,13 +78,14 @@ class Runner:
             return
         call = task.fn, args, kwargs
         context = JobContext(attempt, self._outbox.progress, self.worker, self._surroundings.state, call)
-        run = self.running[attempt.job] = Run(attempt, task, context)
+        run = self.running[attempt.job] = RunningAttempt(attempt, task, context)
         self._capacity.take()
         self.suspects += attempt.suspicion >= APART
         if attempt.timeout is not None:
             run.timer = self._loop.call_later(attempt.timeout / SECOND, self._expire, run)
-        self._events.jobs.started(attempt, self.worker)
-        if surrounded := self._surroundings.around(run):
+        if self._listeners:
+            self._events.jobs.started(attempt, self.worker)
+        if surrounded := bool(self._middleware or task.dependencies) and self._surroundings.around(attempt):
             run.in_thread = False
         if task.is_async or surrounded:
             if run.threaded:
@@ -112,12 +117,12 @@ class Runner:
         return len(runs)
 
     async def _drive(
-        self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any], *, surrounded: bool
+        self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any], *, surrounded: bool
     ) -> None:
         run.started = True
         CURRENT.set(run.context)
         try:
-            if run.fate is not None:
+            if run.stop_reason is not None:
                 raise asyncio.CancelledError
             if surrounded:
                 outcome = returned(run, await self._surroundings.call(run, args, kwargs))
@@ -129,88 +134,55 @@ class Runner:
             self._threads.done()
         self._end(run, outcome)
 
-    def _call(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _call(self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         CURRENT.set(run.context)
         try:
-            if run.fate is not None:
+            if run.stop_reason is not None:
                 raise asyncio.CancelledError
             outcome = returned(run, run.task.fn(*args, **kwargs))
         except BaseException as error:
             outcome = raised(run, error)
         self._mail.post((run, outcome))
 
-    def _from_thread(self, mail: tuple[Run, Outcome]) -> None:
+    def _from_thread(self, mail: tuple[RunningAttempt, Outcome]) -> None:
         self._threads.done()
         self._end(*mail)
 
-    def _end(self, run: Run, outcome: Outcome) -> None:
+    def _end(self, run: RunningAttempt, outcome: Outcome) -> None:
         if run.timer is not None:
             run.timer.cancel()
         self._capacity.give()
         self.suspects -= run.attempt.suspicion >= APART
-        if run.fate == "abandon":
+        if run.stop_reason == "abandon":
             self.abandoned.discard(run)
         else:
             del self.running[run.attempt.job]
-            self._settle(outcome, run.attempt, run.error, run.seconds)
+            self._settle(outcome, run.attempt, run.error, run.since)
         run.error = None  # its traceback leads back to here
 
     def _refuse(self, attempt: Attempt, error: Exception) -> None:
         """An attempt whose arguments do not fit its task ends before it has begun."""
-        self._events.jobs.started(attempt, self.worker)
-        self._settle(undecodable(attempt, error), attempt, error, 0.0)
+        if self._listeners:
+            self._events.jobs.started(attempt, self.worker)
+        self._settle(undecodable(attempt, error), attempt, error, time.monotonic())
 
-    def _settle(
-        self, outcome: Outcome, attempt: Attempt, error: BaseException | None, seconds: float
-    ) -> None:
-        self._events.jobs.ended(attempt, self.worker, outcome, error, seconds)
+    def _settle(self, outcome: Outcome, attempt: Attempt, error: BaseException | None, since: float) -> None:
+        if self._listeners:
+            self._events.jobs.ended(attempt, self.worker, outcome, error, time.monotonic() - since)
         self._outbox.settle(outcome)
         if type(outcome) is Failed:
-            self._log_failure(outcome, attempt, error)
+            log_failure(outcome, attempt, self.worker, error)
         elif log.isEnabledFor(logging.DEBUG):
-            self._log_end(outcome, attempt, seconds)
+            log_end(outcome, attempt, self.worker, time.monotonic() - since)
 
-    def _log_failure(self, failed: Failed, attempt: Attempt, error: BaseException | None) -> None:
-        """The template is constant and the exception comes along, so that collectors of errors can group them."""
-        first_line, fields = failed.error.partition("\n")[0], self._fields(attempt)
-        if failed.retry_in is None:
-            text = "job %s (%s) failed on attempt %d: %s"
-            log.error(
-                text, attempt.job, attempt.task, attempt.number, first_line, exc_info=error, extra=fields
-            )
-            return
-        on_purpose = isinstance(error, RetryLater) and error.__cause__ is None
-        text = "job %s (%s) failed on attempt %d, next in %.3g s: %s"
-        wait, trace = failed.retry_in / SECOND, None if on_purpose else error
-        log.warning(
-            text, attempt.job, attempt.task, attempt.number, wait, first_line, exc_info=trace, extra=fields
-        )
-
-    def _log_end(self, outcome: Outcome, attempt: Attempt, seconds: float) -> None:
-        waiting = max(attempt.started_at - (attempt.due or attempt.enqueued_at), 0) / SECOND
-        text = "job %s (%s) %s on attempt %d in %.3g s, after waiting %.3g s"
-        fields = {**self._fields(attempt), "duration": seconds, "waiting": waiting}
-        how = "was cancelled" if type(outcome) is Stopped else type(outcome).__name__.lower()
-        log.debug(text, attempt.job, attempt.task, how, attempt.number, seconds, waiting, extra=fields)
-
-    def _fields(self, attempt: Attempt) -> dict[str, Any]:
-        return {
-            "job": attempt.job,
-            "task": attempt.task,
-            "attempt": attempt.number,
-            "queue": attempt.queue,
-            "tenant": attempt.tenant or None,
-            "worker": self.worker,
-        }
-
-    def _expire(self, run: Run) -> None:
+    def _expire(self, run: RunningAttempt) -> None:
         run.interrupt("timeout")
-        if run.in_thread and run.fate == "timeout":
+        if run.in_thread and run.stop_reason == "timeout":
             log.warning(
                 "job %s (%s) is past its timeout of %g s; a thread cannot be stopped: it keeps its slots until it ends",
                 run.attempt.job,
                 run.attempt.task,
                 (run.attempt.timeout or 0) / SECOND,
-                extra=self._fields(run.attempt),
+                extra=fields(run.attempt, self.worker),
             )
             self._events.emit("overrun", job=run.attempt.job)

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from headgate.engine.contract import Attempt
 from headgate.errors import HeadgateError
 from headgate.hooks.events import WorkerEvent, WorkerEventName
 from headgate.hooks.filling import Filling, KeptDependencies
@@ -27,8 +28,8 @@ from headgate.hooks.lifespan import entered
 from headgate.hooks.middleware import around
 from headgate.worker.job_events import JobEvents
 from headgate.worker.options import Options
-from headgate.worker.queues import INTERNAL
-from headgate.worker.run.attempt import Run
+from headgate.worker.queues import INTERNAL_QUEUE
+from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.threads import Threads
 
 log = logging.getLogger("headgate.worker")
@@ -43,6 +44,7 @@ class Surroundings:
         self.state: Any = None
         self.jobs = JobEvents(hooks.listeners)
         self._kept = KeptDependencies()
+        self.middleware = hooks.middleware
         self._hooks = hooks
         self._options = options
         self._threads = threads
@@ -62,11 +64,11 @@ class Surroundings:
                 await self.jobs.close()
                 await self._kept.close()
 
-    def around(self, run: Run) -> bool:
-        """Whether this attempt has anything around it. Headgate's own jobs have not."""
-        return bool(self._hooks.middleware or run.task.dependencies) and run.attempt.queue != INTERNAL
+    def around(self, attempt: Attempt) -> bool:
+        """Whether middleware and dependencies concern this attempt: Headgate's own jobs have nothing around them."""
+        return attempt.queue != INTERNAL_QUEUE
 
-    async def call(self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    async def call(self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the attempt's function with all that is around it."""
 
         async def innermost() -> Any:
@@ -84,7 +86,7 @@ class Surroundings:
 
         return await around(tuple(self._hooks.middleware), run.context, innermost)
 
-    async def _call_in_thread(self, run: Run, call: Callable[[], Any]) -> Any:
+    async def _call_in_thread(self, run: RunningAttempt, call: Callable[[], Any]) -> Any:
         """Its thread is kept for it; so the function cannot be called twice at once."""
         if run.in_thread:
             raise HeadgateError("call_next() of a synchronous task was called again before it had ended")
@@ -121,7 +123,7 @@ class Surroundings:
             worker=chosen.name,
             host=socket.gethostname(),
             pid=os.getpid(),
-            queues=chosen.queues.served,
+            queues=chosen.queues.named,
             concurrency=chosen.concurrency,
             at=datetime.now(UTC),
         )

@@ -81,7 +81,7 @@ class Mailbox(Generic[T]):
         if self._posted:
             return
         self._posted = True
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no attempt is waited for any more
             self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:

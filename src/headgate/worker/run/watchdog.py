@@ -21,8 +21,8 @@ from types import FrameType
 from headgate.errors import HeadgateError
 from headgate.hooks.context import CURRENT
 from headgate.worker.events import Events
-from headgate.worker.run.attempt import Run
-from headgate.worker.run.part import PartWork
+from headgate.worker.run.part_run import PartRun
+from headgate.worker.run.running_attempt import RunningAttempt
 
 log = logging.getLogger("headgate.worker")
 
@@ -40,7 +40,7 @@ OWN_FRAMES = os.path.dirname(__file__) + os.sep
 class Watchdog:
     """Watches one event loop. `start` and `stop` are called on it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, parts: Sequence[PartWork], events: Events) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, parts: Sequence[PartRun], events: Events) -> None:
         self._loop = loop
         self._parts = parts
         self._events = events
@@ -104,7 +104,7 @@ class Watchdog:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._events.emit, "blocked")
 
-    def _run(self) -> Run | None:
+    def _run(self) -> RunningAttempt | None:
         """The attempt whose code the event loop is in, if it can be told."""
         task = asyncio.current_task(self._loop)
         if task is None:
@@ -123,7 +123,7 @@ class Watchdog:
             for part in self._parts
             if part.lease.due
             and now - self._turn < LEASES * part.lease.timing.lease
-            and part.exchange.stuck_for() - (now - self._turn) < part.lease.timing.stuck
+            and part.exchange.messages.stuck_for() - (now - self._turn) < part.lease.timing.stuck
         ]
         if due:
             if self._private is None:
@@ -131,18 +131,18 @@ class Watchdog:
             self._private.run_until_complete(_beat(due))
 
 
-async def _beat(parts: Sequence[PartWork]) -> None:
+async def _beat(parts: Sequence[PartRun]) -> None:
     await asyncio.gather(*(_renew(part) for part in parts))
 
 
-async def _renew(part: PartWork) -> None:
+async def _renew(part: PartRun) -> None:
     try:
         await part.lease.beat(part.lease.id)
     except HeadgateError as error:
         log.warning("worker %s could not renew its lease: %s", part.lease.id, error)
 
 
-def _runs(part: PartWork) -> list[Run]:
+def _runs(part: PartRun) -> list[RunningAttempt]:
     return [*list(part.runner.running.values()), *list(part.runner.abandoned)]
 
 

@@ -1,4 +1,6 @@
-"""A shift: one run of a worker, from its first registration to its retirement. Puts the parts together."""
+"""One run of a worker, from its first registration to its retirement: a `PartRun` for each part of the store, the
+threads and places that these share, the duties that concern the whole store, and stopping.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from headgate.worker.duties.floating import Floating
 from headgate.worker.duties.ticker import Ticker
 from headgate.worker.events import Event, Events
 from headgate.worker.options import Options
-from headgate.worker.run.attempt import Run
 from headgate.worker.run.capacity import Capacity
-from headgate.worker.run.part import PartWork, end_all
+from headgate.worker.run.part_run import PartRun, end_all
+from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.suspects import SuspectsTurn
 from headgate.worker.run.threads import Threads
@@ -30,8 +32,8 @@ REMINDER = 10.0
 """Seconds between two log lines about what a stopping worker waits for."""
 
 
-class Shift:
-    """Made inside a running event loop; `work()` is the whole of it. `drain` leaves the duties to whoever drains.
+class WorkerRun:
+    """Made inside a running event loop; `work()` is the whole of it. `drain` leaves the duties to `run_until_idle()`.
 
     `alone` says that the process ends with this worker: what cannot be stopped ends with it then.
     """
@@ -59,7 +61,7 @@ class Shift:
         capacity = Capacity(options.concurrency, self._threads, uses_threads=uses_threads)
         suspects = SuspectsTurn()
         self.parts = [
-            PartWork(
+            PartRun(
                 part,
                 known,
                 options,
@@ -90,7 +92,7 @@ class Shift:
         return [part.lease.id for part in self.parts if part.lease.id]
 
     @property
-    def running(self) -> list[Run]:
+    def running(self) -> list[RunningAttempt]:
         """The attempts that it runs."""
         return [run for part in self.parts for run in part.runner.running.values()]
 
@@ -194,7 +196,7 @@ class Shift:
             self._hurry.clear()
             await self._calm(REMINDER)
 
-    def _say_what_runs_on(self, run: Run) -> None:
+    def _say_what_runs_on(self, run: RunningAttempt) -> None:
         attempt = run.attempt
         then = "it ends with the process" if self._alone else "waiting for it, since it holds its slots"
         text = "job %s (%s) did not end when it was asked to, %.0f s after its start; %s"

@@ -17,12 +17,12 @@ from headgate.worker.bell import Bell
 from headgate.worker.duties.duty import Duty, keep
 from headgate.worker.duties.recheck import Recheck
 from headgate.worker.duties.sweep import Sweep
-from headgate.worker.engine_status import Backoff, Link
+from headgate.worker.engine_status import Backoff, EngineStatus
 from headgate.worker.events import Events
 from headgate.worker.options import Options
 from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.exchange_loop import ExchangeLoop
 from headgate.worker.run.lease import Heartbeat, Lease
-from headgate.worker.run.loop import ExchangeLoop
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.runner import Runner
 from headgate.worker.run.surroundings import Surroundings
@@ -33,7 +33,7 @@ from headgate.worker.runnable import Runnable
 log = logging.getLogger("headgate.worker")
 
 
-class PartWork:
+class PartRun:
     """Made inside a running event loop. `run()` exchanges until told to end; `keep()` does the duties beside it."""
 
     def __init__(
@@ -53,7 +53,7 @@ class PartWork:
         self.events = events
         self.bell = Bell(loop)
         self.outbox = Outbox(loop, self.bell)
-        self.link = Link(events, part.name)
+        self.engine_status = EngineStatus(events, f"{part.name} of the engine" if part.name else "the engine")
         self.runner = Runner(loop, tasks, self.outbox, threads, capacity, surroundings, events)
         self.lease = Lease(part, options, frozenset(tasks), loop, self._fence)
         self.exchange = ExchangeLoop(
@@ -65,14 +65,14 @@ class PartWork:
             self.runner,
             self.outbox,
             sweep := Sweep(part, loop, sweep_bell := Bell(loop), events),
-            self.link,
+            self.engine_status,
             capacity,
             suspects,
             events,
             cheap_steps=cheap_steps,
         )
         self.sweep = sweep
-        self._heartbeat = Heartbeat(self.lease, self.runner, self.exchange.stuck_for, events)
+        self._heartbeat = Heartbeat(self.lease, self.runner, self.exchange.messages.stuck_for, events)
         self._recheck = Recheck(part, events)
         self._bells: dict[Duty, Bell] = {sweep: sweep_bell, self._heartbeat: (beat_bell := Bell(loop))}
         # The lease may be near its end after an outage: renew it as soon as the store answers again.
@@ -100,14 +100,24 @@ class PartWork:
             unwatch()
 
     def keep(self, *others: Duty, drain: bool) -> list[asyncio.Task[None]]:
-        """Start the duties; to drain needs no more than the lease."""
-        duties: Sequence[Duty] = [] if drain else [self.sweep, self._recheck, *others]
-        return [self._loop.create_task(self._keep(duty)) for duty in (self._heartbeat, *duties)]
+        """Start the duties, and those of the whole store; to drain needs no more than the lease."""
+        if drain:
+            others = ()
+        own: Sequence[Duty] = [self._heartbeat] if drain else [self._heartbeat, self.sweep, self._recheck]
+        kept = [self._keep(duty, self.engine_status) for duty in own]
+        kept += [self._keep(duty, self._status_of_store(duty)) for duty in others]
+        return [self._loop.create_task(one) for one in kept]
 
-    async def _keep(self, duty: Duty) -> None:
+    def _status_of_store(self, duty: Duty) -> EngineStatus:
+        """A duty of the whole store asks other parts, too: what it meets there says nothing about this one."""
+        if not self._part.name:
+            return self.engine_status
+        return EngineStatus(self.events, f"what the {duty.name} needs of the engine")
+
+    async def _keep(self, duty: Duty, status: EngineStatus) -> None:
         timing = self.lease.timing
         bell = self._bells.get(duty) or Bell(self._loop)
-        await keep(duty, bell, self.link, Backoff(timing.retry), timing.call)
+        await keep(duty, bell, status, Backoff(timing.retry), timing.call)
 
     def _fence(self, why: str) -> None:
         """The lease is gone: first cancel what runs, then forget what it had to say."""

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from headgate.cli.demo.tasks import JOURNAL, STORE
-from headgate.cli.demo.work import CONCURRENCY, LEASE
+from headgate.cli.demo.workload import CONCURRENCY, LEASE
 
 
-class Hand:
+class WorkerProcess:
     """One worker process."""
 
     def __init__(self, name: str, folder: Path, store: str, journal: Path) -> None:

@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from headgate.app.sync import Portal, twin
+from headgate.app.sync import SyncLoop, twin
 from headgate.errors import HeadgateError
 
 
 class Thing:
     def __init__(self) -> None:
-        self.portal = Portal()
+        self.sync_loop = SyncLoop()
 
     async def add(self, a: int, b: int = 1) -> int:
         """Add."""
@@ -39,7 +39,7 @@ class Thing:
 def thing():
     made = Thing()
     yield made
-    made.portal.close()
+    made.sync_loop.close()
 
 
 def test_a_twin_works_without_a_loop(thing: Thing):
@@ -62,20 +62,20 @@ def test_a_twin_called_inside_the_portal_is_refused_instead_of_waiting_for_itsel
 
 def test_one_portal_serves_many_threads(thing: Thing):
     sums: list[int] = []
-    before = set(threading.enumerate())  # other tests may have left portals of their own
+    before = set(threading.enumerate())  # other tests may have left sync loops of their own
     threads = [threading.Thread(target=lambda: sums.append(thing.add_sync(1))) for _ in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert sums == [2] * 20
-    assert sum(thread.name == "headgate-portal" for thread in set(threading.enumerate()) - before) == 1
+    assert sum(thread.name == "headgate-sync" for thread in set(threading.enumerate()) - before) == 1
 
 
 def test_a_closed_portal_opens_again(thing: Thing):
     thing.add_sync(1)
-    thing.portal.close()
-    thing.portal.close()
+    thing.sync_loop.close()
+    thing.sync_loop.close()
     assert thing.add_sync(1) == 2
 
 
@@ -92,7 +92,7 @@ def test_closing_ends_what_still_runs(thing: Thing):
     waiter.start()
     thing.add_sync(1)
     while waiter.is_alive():
-        thing.portal.close()
+        thing.sync_loop.close()
         waiter.join(0.05)
     assert len(errors) == 1
 

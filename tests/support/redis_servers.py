@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,14 @@ class RedisProcess:
     """One server, with its data in a directory of its own."""
 
     def __init__(
-        self, program: str, *options: str, directory: Path | None = None, port: int | None = None
+        self,
+        program: str,
+        *options: str,
+        directory: Path | None = None,
+        port: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self.environment = {**os.environ, **(environment or {})}
         self._own = None if directory else tempfile.TemporaryDirectory(prefix="headgate-redis-")
         self.directory = directory or Path(self._own.name if self._own else "")
         self.program = program
@@ -92,7 +99,9 @@ class RedisProcess:
             "--daemonize", "no", "--loglevel", "warning", "--logfile", str(self.directory / "server.log"),
             *self.options,
         ]  # fmt: skip
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=self.environment
+        )
         self.wait()
 
     def wait(self) -> None:

@@ -10,7 +10,7 @@ import redis
 from headgate.engine.redis.catalogue import FAMILIES, SINGLE, is_known
 from headgate.engine.redis.records import Life, Need, read_record
 from headgate.keys import Key
-from tests.redis_servers import RedisProcess
+from tests.support.redis_servers import RedisProcess
 
 ENDED = ("succeeded", "failed", "cancelled")
 

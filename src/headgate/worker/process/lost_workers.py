@@ -22,7 +22,7 @@ from headgate.engine.open import make_engine
 from headgate.errors import EngineUnavailable
 from headgate.worker.engine_status import Backoff
 from headgate.worker.lost_jobs import log_lost
-from headgate.worker.registrations import Store
+from headgate.worker.registrations import StoreNote
 
 log = logging.getLogger("headgate.worker")
 
@@ -30,10 +30,10 @@ ONE_TRY = 5.0
 """Seconds for one try."""
 
 
-class Gone(msgspec.Struct, frozen=True):
+class LostWorkers(msgspec.Struct, frozen=True):
     """Workers whose process is gone. `blame` unless the process ended on purpose."""
 
-    store: Store
+    store: StoreNote
     workers: Sequence[str]
     blame: bool
     until: float
@@ -44,15 +44,15 @@ class LossReporter:
     """Tells stores about lost workers. The thread is started when it is first needed."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Gone | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[LostWorkers | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def report(self, gone: Gone) -> None:
+    def report(self, gone: LostWorkers) -> None:
         """Tell the store, soon."""
         if gone.workers and not gone.store.url.startswith("memory:"):
             self._queue.put(gone)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="headgate-losses", daemon=True)
+                self._thread = threading.Thread(target=self._serve, name="headgate-lost-workers", daemon=True)
                 self._thread.start()
 
     def close(self, seconds: float) -> None:
@@ -69,7 +69,7 @@ class LossReporter:
                 log.exception("the store could not be told of lost workers; their leases will lapse")
 
 
-async def _tell_until_heard(gone: Gone) -> None:
+async def _tell_until_heard(gone: LostWorkers) -> None:
     backoff = Backoff(1.0)
     while True:
         try:
@@ -86,7 +86,7 @@ async def _tell_until_heard(gone: Gone) -> None:
             return
 
 
-async def _tell(gone: Gone) -> None:
+async def _tell(gone: LostWorkers) -> None:
     engine = make_engine(gone.store.url, gone.store.settings)
     try:
         await engine.open()
@@ -95,7 +95,7 @@ async def _tell(gone: Gone) -> None:
         await engine.close()
 
 
-async def _tell_parts(engine: Engine, gone: Gone) -> None:
+async def _tell_parts(engine: Engine, gone: LostWorkers) -> None:
     """All parts at once: one that is silent holds up no other. What was told already is told again in vain."""
     told = await asyncio.gather(*(_tell_part(part, gone) for part in engine.parts()), return_exceptions=True)
     for error in told:
@@ -103,7 +103,7 @@ async def _tell_parts(engine: Engine, gone: Gone) -> None:
             raise error
 
 
-async def _tell_part(part: Part, gone: Gone) -> None:
+async def _tell_part(part: Part, gone: LostWorkers) -> None:
     if not gone.blame:
         for worker in gone.workers:
             await part.retire(worker)

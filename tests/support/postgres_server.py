@@ -15,12 +15,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.postgres_binaries import (
+from tests.support.postgres_binaries import (
     NOBODY,
     as_nobody,
     binaries,
@@ -45,7 +45,14 @@ def available() -> bool:
 class PostgresProcess:
     """One server with its own data. `hba` are lines that come before the one that trusts everybody."""
 
-    def __init__(self, *settings: str, hba: Sequence[str] = (), bin: Path | None = None) -> None:
+    def __init__(
+        self,
+        *settings: str,
+        hba: Sequence[str] = (),
+        bin: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.environment = {**os.environ, **(environment or {})}
         found = bin or binaries()
         assert found is not None
         self.bin = reachable(found)
@@ -83,7 +90,9 @@ class PostgresProcess:
         for option in options:
             command += ["-c", option]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(as_nobody(command), stdout=log, stderr=log, cwd="/")
+            self.process = subprocess.Popen(
+                as_nobody(command), stdout=log, stderr=log, cwd="/", env=self.environment
+            )
         for _ in range(300):
             if self.answers():
                 return

@@ -15,9 +15,9 @@ from headgate.engine.memory import MemoryEngine
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
 from headgate.engine.sqlite import SqliteEngine
-from tests import postgres_server
-from tests.redis_leaks import check_and_clear
-from tests.redis_servers import binary, fresh_prefix, shared
+from tests.support import postgres_server
+from tests.support.redis_leaks import check_and_clear
+from tests.support.redis_servers import binary, fresh_prefix, shared
 
 
 class Server(ABC):
@@ -85,7 +85,7 @@ class PostgresServer(Server):
         self.schema = postgres_server.borrow_schema()
 
     def connect(self) -> Engine:
-        from tests.postgres_met import MetPostgresEngine
+        from tests.support.postgres_met import MetPostgresEngine
 
         return MetPostgresEngine(self.process.dsn, self.settings, schema=self.schema)
 

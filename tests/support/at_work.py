@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from headgate import App, Task
-
-PATIENCE = 30
+from tests.support.waiting import PATIENCE
 
 
 @asynccontextmanager
@@ -26,9 +24,3 @@ async def at_work(url: str, lease: float, **options: Any) -> AsyncGenerator[tupl
             assert await (await add.enqueue(1, 2)).result(timeout=PATIENCE) == 3
             yield app, add
         assert (await app.audit()).ok
-
-
-async def until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not done():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)

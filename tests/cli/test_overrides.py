@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Headgate
+from tests.support.command_line import Headgate
 
 
 def test_a_queue_is_paused_and_resumed(store: Headgate) -> None:

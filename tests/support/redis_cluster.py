@@ -11,8 +11,8 @@ from typing import Any
 import redis
 
 from headgate.engine.redis.servers import SLOTS, slot_of
-from tests.redis_leaks import check_all
-from tests.redis_servers import RedisProcess
+from tests.support.redis_leaks import check_all
+from tests.support.redis_servers import RedisProcess
 
 PATIENCE = 30.0
 

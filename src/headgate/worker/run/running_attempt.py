@@ -10,22 +10,23 @@ from headgate.engine.contract import Attempt
 from headgate.hooks.context import JobContext
 from headgate.worker.runnable import Runnable
 
-Fate = Literal["cancel", "timeout", "release", "abandon"]
-"""Why the worker asks an attempt to end: somebody cancelled it, its time is up, the worker stops, the lease is gone."""
+StopReason = Literal["cancel", "timeout", "release", "abandon"]
+"""Why the worker asks an attempt to end: a cancel was asked, its time is up, the worker stops, the lease is gone."""
 
 
-class Run:
-    """One attempt while it runs. `fate` stays None unless the worker asks it to end; the first reason counts."""
+class RunningAttempt:
+    """One attempt while it runs. `stop_reason` stays None unless the worker asks it to end; the first reason counts."""
 
     __slots__ = (
-        "attempt", "context", "error", "fate", "handle", "in_thread", "since", "started", "task", "threaded", "timer",
+        "attempt", "context", "error", "handle", "in_thread", "since", "started", "stop_reason", "task", "threaded",
+        "timer",
     )  # fmt: skip
 
     def __init__(self, attempt: Attempt, task: Runnable, context: JobContext) -> None:
         self.attempt = attempt
         self.task = task
         self.context = context
-        self.fate: Fate | None = None
+        self.stop_reason: StopReason | None = None
         self.error: BaseException | None = None
         """What it ended with, once it has ended."""
         self.threaded = not task.is_async
@@ -42,10 +43,10 @@ class Run:
         """How long it has run."""
         return time.monotonic() - self.since
 
-    def interrupt(self, fate: Fate) -> None:
-        """Ask it to end. A coroutine that has not begun sees its fate when it does; a thread sees the flag only."""
-        if self.fate is None or fate == "abandon":
-            self.fate = fate
+    def interrupt(self, reason: StopReason) -> None:
+        """Ask it to end. A coroutine that has not begun sees the reason when it does; a thread sees the flag only."""
+        if self.stop_reason is None or reason == "abandon":
+            self.stop_reason = reason
             self.context.ask_to_end()
             if self.handle is not None and self.started and not self.in_thread:
                 self.handle.cancel()

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests import postgres_server
-from tests.redis_leaks import check_and_clear
-from tests.redis_servers import binary, fresh_prefix, shared
+from tests.support import postgres_server
+from tests.support.redis_leaks import check_and_clear
+from tests.support.redis_servers import binary, fresh_prefix, shared
 
 STORES: list[Any] = ["sqlite", *(kind for kind in ("valkey", "redis7") if binary(kind))]
 PROCESS_STORES: list[Any] = [*STORES, *(kind for kind in ("redis6",) if binary(kind))]
@@ -29,7 +29,7 @@ def fresh_url(store: str, directory: Path) -> Generator[str]:
         case "sqlite":
             yield f"sqlite:///{directory}/jobs.db"
         case "postgres":
-            from tests.postgres_met import MetPostgresEngine
+            from tests.support.postgres_met import MetPostgresEngine
 
             server, schema = postgres_server.shared_server(), postgres_server.borrow_schema()
             with pytest.MonkeyPatch.context() as patch:

@@ -6,19 +6,19 @@ import pytest
 
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
-from headgate.limits.registered import DeclaredLimits
+from headgate.limits.registered import RegisteredLimits
 
 ONE, TWO, RATE = Limit("a", "concurrency", 1), Limit("a", "concurrency", 2), Limit("a", "rate", 1, 1_000_000)
 
 
-def arrive(limits: DeclaredLimits) -> None:
+def arrive(limits: RegisteredLimits) -> None:
     """A step carries everything to the store."""
     with limits.carried():
         pass
 
 
 def test_code_may_say_the_same_thing_twice_but_not_two_things():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.declare([ONE])
     limits.declare([ONE])
     with pytest.raises(ConfigError, match="twice with different values: 1 and 2"):
@@ -28,7 +28,7 @@ def test_code_may_say_the_same_thing_twice_but_not_two_things():
 
 
 def test_an_enqueue_may_not_contradict_the_code():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.declare([ONE])
     with pytest.raises(ConfigError, match="different values"):
         limits.mention(TWO)
@@ -37,7 +37,7 @@ def test_an_enqueue_may_not_contradict_the_code():
 
 
 def test_enqueues_may_change_a_number_but_not_the_kind():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.mention(ONE)
     limits.mention(TWO)
     assert limits.unsent() == (TWO,)
@@ -46,7 +46,7 @@ def test_enqueues_may_change_a_number_but_not_the_kind():
 
 
 def test_what_comes_with_an_enqueue_is_sent_with_each_unless_it_stands_in_code():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.mention(ONE)
     arrive(limits)
     limits.mention(ONE)
@@ -58,7 +58,7 @@ def test_what_comes_with_an_enqueue_is_sent_with_each_unless_it_stands_in_code()
 
 
 def test_a_value_that_changed_while_the_older_was_on_its_way_is_still_unsent():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.mention(ONE)
     with limits.carried() as on_its_way:
         assert on_its_way == (ONE,)
@@ -67,7 +67,7 @@ def test_a_value_that_changed_while_the_older_was_on_its_way_is_still_unsent():
 
 
 def test_another_store_hears_everything_that_stands_in_code():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.declare([ONE])
     limits.mention(Limit("b", "concurrency", 5))
     arrive(limits)
@@ -78,7 +78,7 @@ def test_another_store_hears_everything_that_stands_in_code():
 
 
 def test_what_the_store_refuses_is_forgotten_unless_it_stands_in_code():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.declare([ONE])
     limits.mention(Limit("b", "concurrency", 5))
     with pytest.raises(ConfigError), limits.carried():
@@ -88,7 +88,7 @@ def test_what_the_store_refuses_is_forgotten_unless_it_stands_in_code():
 
 
 def test_what_did_not_arrive_is_carried_again():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.mention(ONE)
     with pytest.raises(OSError), limits.carried():
         raise OSError
@@ -96,7 +96,7 @@ def test_what_did_not_arrive_is_carried_again():
 
 
 def test_a_floating_limit_shares_its_name_with_no_other_kind():
-    limits = DeclaredLimits()
+    limits = RegisteredLimits()
     limits.use_floating("a")
     with pytest.raises(ConfigError, match="as floating and as concurrency"):
         limits.declare([ONE])

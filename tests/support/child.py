@@ -9,14 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[2]
-PATIENCE = 30.0
-"""Seconds until a test gives up waiting; never reached when all is well."""
 
 PRELUDE = """
 import asyncio, json, os, signal, sys, threading, time
@@ -102,12 +102,3 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def eventually(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until something is so; returns what it then is."""
-    deadline = time.monotonic() + patience
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {patience} s for {what}"
-        time.sleep(0.005)
-    return value

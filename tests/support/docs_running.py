@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate import App
-from tests.docs.pages import Block
+from tests.support.docs_pages import Block
 
 PROGRAM_SECONDS = 60
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headgate.cli.demo.scene import Scene
-from headgate.cli.demo.work import API_SLOTS, MAILS, TOTAL
+from headgate.cli.demo.workload import API_SLOTS, MAILS, TOTAL
 
 
-class Lines:
+class PlainReport:
     """Turns scenes into lines, leaving out what was said already."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Lines:
 
 def _numbers(scene: Scene) -> str:
     counts = scene.counts
-    workers = " ".join(f"{s.name}:{s.running if s.state == 'working' else s.state}" for s in scene.stations)
+    workers = " ".join(f"{s.name}:{s.running if s.state == 'working' else s.state}" for s in scene.workers)
     return (
         f"done {scene.done:3}/{TOTAL}  running {counts.get('running', 0):2}  waiting {counts.get('waiting', 0):3}"
         f"  ready {counts.get('ready', 0):2}  later {counts.get('scheduled', 0):3}"
