@@ -19,6 +19,8 @@ endif
 
 FAST := -m "not slow and not server and not postgres" --ignore=tests/redis --ignore=tests/postgres
 
+PROCESSES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-postgres chaos mutants lint format types contracts bench clean
 
@@ -31,9 +33,16 @@ setup: $(STAMP) ## Create .venv and install Headgate with its tools (once)
 demo: $(STAMP) ## Watch limits at work
 	@$(BIN)/headgate demo $(ARGS)
 
-test: lint types contracts ## Everything CI checks: lint, types, import contracts, all tests
-	@$(BIN)/pytest -n auto --dist=worksteal -m "not slow"
-	@$(BIN)/pytest -n 3 --dist=worksteal -m "slow and (chaos or not postgres)"
+# Style, types and contracts are checked while the tests run, and reported behind them. Slow tests come first, and wait
+# more than they compute: two more processes than cores run one test after the other.
+test: $(STAMP) ## Everything CI checks: lint, types, import contracts, all tests
+	@log=$$(mktemp); $(MAKE) --no-print-directory --keep-going lint types contracts >$$log 2>&1 & checks=$$!; \
+	trap 'kill $$checks 2>/dev/null; rm -f $$log' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/pytest -n $(PROCESSES) --dist=load --maxschedchunk=1 -m "chaos or not (slow and postgres)"; tests=$$?; \
+	wait $$checks; checked=$$?; cat $$log; \
+	test $$tests = 0 || echo "TESTS FAILED: see above"; \
+	test $$checked = 0 || echo "LINT, TYPES OR CONTRACTS FAILED: see just above"; \
+	test $$tests = 0 && test $$checked = 0
 
 test-fast: $(STAMP) ## The tests that take less than a minute together
 	@$(BIN)/pytest -n auto --dist=worksteal $(FAST) $(ARGS)

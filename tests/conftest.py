@@ -11,6 +11,8 @@ import pytest
 
 from tests.support import postgres_binaries, postgres_server
 
+A_WHILE = 3
+"""Seconds that a test takes about whose marker does not say."""
 REDIS, POSTGRES = ("valkey", "redis"), ("postgres",)
 
 
@@ -25,13 +27,22 @@ def pytest_report_header() -> str:
     return f"PostgreSQL: {postgres_server.shown()}"
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark them, so that the fast part can leave them out."""
+    """Mark them, so that the fast part can leave them out. What takes long comes first: it mostly waits, while other
+    processes of the run compute, and none of them is left with a long test at the end."""
     for item in items:
         if _runs_on(item, POSTGRES):
             item.add_marker(pytest.mark.postgres)
         elif _runs_on(item, REDIS):
             item.add_marker(pytest.mark.server)
+    items.sort(key=_seconds, reverse=True)
+
+
+def _seconds(item: pytest.Item) -> float:
+    """How long a test takes about: 0 unless it is slow."""
+    marker = item.get_closest_marker("slow")
+    return 0 if marker is None else (*marker.args, A_WHILE)[0]
 
 
 def _runs_on(item: pytest.Item, kinds: tuple[str, ...]) -> bool:

@@ -13,6 +13,7 @@ from headgate import App, ConfigError, EngineUnavailable
 from headgate.engine.memory import MemoryEngine
 from tests.support.child import Child
 from tests.support.sqlite_lock import HOLD, hold
+from tests.support.waiting import turns
 
 
 async def test_who_gives_up_while_the_store_is_opened_does_so_alone(tmp_path: Path):
@@ -26,7 +27,7 @@ async def test_who_gives_up_while_the_store_is_opened_does_so_alone(tmp_path: Pa
     with Child(HOLD, path) as other:
         await hold(other, None)
         opener = asyncio.create_task(work.enqueue())
-        await asyncio.sleep(0)
+        await turns()
         impatient = asyncio.create_task(asyncio.wait_for(work.enqueue(), 0.1))
         patient = asyncio.create_task(work.enqueue())
         with pytest.raises(TimeoutError):
@@ -67,7 +68,7 @@ async def test_callers_of_a_store_that_cannot_be_opened_fail_together_and_leave_
 
     async def fail(self: MemoryEngine, *_: object) -> None:
         tries.append(self)
-        await asyncio.sleep(0.05)
+        await turns(20)
         raise EngineUnavailable("down")
 
     async def close(self: MemoryEngine) -> None:
@@ -97,6 +98,6 @@ async def test_callers_whose_opener_gave_up_open_the_store_themselves(monkeypatc
     first = asyncio.create_task(app.open())
     await opening.wait()
     second = asyncio.create_task(app.open())
-    await asyncio.sleep(0)
+    await turns()
     first.cancel()
     await asyncio.wait_for(second, 5)

@@ -107,7 +107,7 @@ def test_every_awaitable_method_has_a_twin(kind: type):
         assert callable(getattr(kind, f"{name}_sync")), name
 
 
-def test_who_waits_in_a_portal_that_is_closed_is_told_so():
+def test_a_caller_that_waits_in_a_sync_loop_that_is_closed_is_told_so():
     sync_loop, begun, told = SyncLoop(), threading.Event(), Future[None]()
 
     async def work() -> None:

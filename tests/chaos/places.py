@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,12 +16,14 @@ from tests.support.postgres_server import PostgresProcess
 from tests.support.proxy import Proxy
 from tests.support.redis_cluster import Cluster, free_cluster_port
 from tests.support.redis_servers import RedisProcess, binary
+from tests.support.waiting import eventually
 
 Fault = Callable[[random.Random], float]
 """Does harm; returns how many seconds it lasts, after which `heal` ends it."""
 
 HOLD = """
 import sqlite3, sys, time
+from tests.support.waiting import eventually
 connection = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=10)
 connection.execute("BEGIN IMMEDIATE")
 time.sleep(float(sys.argv[2]))
@@ -186,12 +187,13 @@ class PostgresPlace(Place):
 
     def _start(self) -> None:
         # Backends outlive a killed postmaster for an instant, and the new one refuses to start beside them.
-        for _ in range(50):
+        def started() -> bool:
             with suppress(RuntimeError):
                 self.server.start()
-                return
-            time.sleep(0.2)
-        raise RuntimeError("the server does not come back")
+                return True
+            return False
+
+        eventually(started, "the server to come back", every=0.2)
 
     def close(self) -> None:
         self._signal(signal.SIGCONT)

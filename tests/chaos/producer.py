@@ -25,6 +25,7 @@ from tests.chaos import rules, shop
 from tests.chaos.imports import record, said_of
 from tests.chaos.notes import note
 from tests.chaos.shop import app
+from tests.support.waiting import eventually
 
 BACKLOG = 150
 """Unfinished jobs above which it waits: the rates would let them grow without end."""
@@ -220,8 +221,7 @@ class Producer:
     def breathe(self) -> None:
         """Wait while there is plenty to do."""
         with suppress(HeadgateError):
-            while app.count_sync(state=UNFINISHED) > BACKLOG:
-                time.sleep(0.2)
+            eventually(lambda: app.count_sync(state=UNFINISHED) <= BACKLOG, "room", 3600, every=0.2)
 
 
 def _said(job: NewJob, id: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.chaos.places import PLACES
 from tests.support import postgres_server
 from tests.support.redis_servers import binary
 
-pytestmark = [pytest.mark.slow, pytest.mark.chaos, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow(25), pytest.mark.chaos, pytest.mark.timeout(180)]
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 12

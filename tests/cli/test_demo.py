@@ -186,7 +186,7 @@ def test_a_folder_that_is_not_empty_is_not_used(headgate: Headgate) -> None:
     assert "not empty" in outcome.err
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 def test_the_demonstration_proves_its_claims_in_a_pipe(headgate: Headgate, tmp_path: Path) -> None:
     outcome = headgate.process("demo", "--keep", "kept", timeout=100)
     assert outcome.code == 0, outcome.out + outcome.err
@@ -206,7 +206,7 @@ def test_the_demonstration_proves_its_claims_in_a_pipe(headgate: Headgate, tmp_p
     assert headgate("audit", "--url", kept).code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_demonstration_that_is_stopped_leaves_nothing_behind(headgate: Headgate) -> None:
     environment = headgate.environment(TMPDIR=str(headgate.folder))
@@ -229,7 +229,7 @@ def test_a_demonstration_that_is_stopped_leaves_nothing_behind(headgate: Headgat
     assert list(headgate.folder.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(15)
 def test_the_demonstration_reports_to_programs(headgate: Headgate) -> None:
     outcome = headgate.process("demo", "--json", timeout=100)
     assert outcome.code == 0, outcome.out + outcome.err

@@ -6,13 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
 
 from tests.support.command_line import COMMAND, ROOT, SHOP, Headgate
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -39,14 +39,6 @@ def worker(headgate: Headgate, *options: str) -> Generator[subprocess.Popen[str]
             process.stderr.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for what another process does."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     ("why", "state", "error"),
     [("broken", "failed", "failed: ValueError: broken"), ('""', "cancelled", "was cancelled")],
@@ -68,7 +60,10 @@ def test_a_job_that_was_waited_for_in_vain_is_told_as_json(
 def test_a_worker_runs_jobs_is_seen_and_stops_on_sigterm(headgate: Headgate) -> None:
     id = headgate.enqueue("send", "to=ada")
     with worker(headgate, "--concurrency", "3", "--queues", "email,default", "--name", "mine"):
-        until(lambda: headgate("job", id, "--json").document["state"] == "succeeded")
+        eventually(
+            lambda: headgate("job", id, "--json").document["state"] == "succeeded",
+            "what another process does",
+        )
         seen = headgate("workers", "--json").document
         assert list(seen) == [
             "id", "host", "pid", "queues", "tasks", "concurrency", "running", "registered_at", "lease_until",
@@ -103,8 +98,11 @@ def test_logs_can_be_json(headgate: Headgate) -> None:
 def test_several_processes_work_and_stop_together(headgate: Headgate) -> None:
     ids = [headgate.enqueue("send", "to=ada", f"customer={n}") for n in range(4)]
     with worker(headgate, "--processes", "2", "--log-level", "warning"):
-        until(lambda: len(headgate("workers", "--json").documents) == 2)
-        until(lambda: headgate("jobs", "--state", "succeeded", "--count").out == f"{len(ids)}\n")
+        eventually(lambda: len(headgate("workers", "--json").documents) == 2, "what another process does")
+        eventually(
+            lambda: headgate("jobs", "--state", "succeeded", "--count").out == f"{len(ids)}\n",
+            "what another process does",
+        )
     assert headgate("workers").out == "No workers.\n"
 
 
@@ -158,3 +156,49 @@ def test_the_benchmark_gets_its_arguments(headgate: Headgate) -> None:
     (headgate.folder / "bench" / "__main__.py").write_text("import sys; print(sys.argv[1:]); sys.exit(4)")
     outcome = headgate.process("bench", "--only", "drain", "--help", PYTHONPATH="")
     assert (outcome.code, outcome.out) == (4, "['--only', 'drain', '--help']\n")
+
+
+STUCK = """
+import atexit, pathlib, time
+from headgate import App
+
+app = App()
+
+@app.task
+def sleep():
+    pathlib.Path("began").touch()
+    time.sleep(600)
+
+atexit.register(pathlib.Path("ended").touch)
+"""
+HASTY = """
+from headgate.cli.entry import main
+from headgate.worker.run import worker_run
+worker_run.LAST_CALL = 0.2
+main()
+"""
+
+
+def test_a_thread_that_outlives_its_worker_is_given_back_without_blame_when_the_process_has_ended(
+    headgate: Headgate,
+) -> None:
+    (headgate.folder / "stuck.py").write_text(STUCK)
+    id = headgate.process("enqueue", "stuck:app", "sleep", "--json").document["id"]
+    words = ["worker", "stuck:app", "--lease", "1h", "--grace", "0s"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", HASTY, *words],
+        cwd=headgate.folder,
+        env=headgate.environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    eventually((headgate.folder / "began").exists, "the job to begin")
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "it ends with the process" in log
+    assert (headgate.folder / "ended").exists(), "what the app wants done at exit is done"
+    assert headgate("workers", "--url", headgate.url).out == "No workers.\n"
+    job = headgate("job", id, "--json", "--url", headgate.url).document
+    assert (job["state"], job["tries"], job["suspicion"], job["lost"]) == ("ready", 0, 0, 0)
+    assert [attempt["outcome"] for attempt in job["attempts"]] == ["released"]

@@ -6,6 +6,7 @@ import pytest
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Limit, LimitStatus, Override
+from headgate.engine.rules.status import COUNTED_MOST
 from headgate.errors import ConfigError
 from headgate.job import JobState
 from headgate.keys import Key, Use
@@ -373,3 +374,35 @@ async def test_an_override_with_everything_it_says_is_kept(world: World) -> None
     said = Override("A", 4, "x", "acme", "ops", world.now, "sale — ½ price", world.at(50))
     await world.engine.override(said, now=world.now)
     assert (await world.status("A=x", "acme")).override == said
+
+
+async def test_clearing_a_keys_number_gives_room_where_the_tenant_has_a_larger_one(world: World) -> None:
+    await world.limit("A", 1)
+    await world.override("A", 5, tenant="acme")
+    await world.override("A=x", 2)
+    await world.fill(4, "A=x", tenant="acme")
+    assert await world.claim() == ["j1", "j2"]
+    assert await world.clear("A=x"), "lower for all tenants but this one"
+    assert await world.claim() == ["j3", "j4"]
+
+
+async def test_a_number_of_one_tenant_does_not_hide_that_the_name_is_raised(world: World) -> None:
+    await world.limit("A", 1)
+    await world.override("A", 3, tenant="acme")
+    await world.fill(3, "A=x", tenant="other")
+    assert await world.claim() == ["j1"]
+    await world.limit("A", 2)
+    assert await world.claim() == ["j2"]
+
+
+async def test_a_page_says_where_it_stopped_counting(world: World) -> None:
+    await world.limit("A", 0)
+    many = COUNTED_MOST + 200
+    await world.enqueue_all(*(world.job(f"j{number}", "A=x") for number in range(many)))
+    for row in await world.engine.limits("A", limit=2, now=world.now):
+        assert row.held == 0
+        if row.exact:
+            assert row.waiting == many
+        else:
+            assert COUNTED_MOST <= row.waiting <= many
+    assert [row.waiting for row in await world.engine.limits("A", now=world.now)] == [many, many]

@@ -39,7 +39,7 @@ from tests.model.pair import Command, Pair
 from tests.support.servers import SERVERS
 from tests.support.world import START
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(15)
 
 REPORTS = ["succeeds", "fails", "retries", "retries at once", "snoozes", "stops", "is released", "progresses"]
 

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Herd, Mutant
 ADMISSION, MOVES, LIFE, BLAME = (
     f"engine/rules/{name}.py" for name in ("admission", "transitions", "lifecycle", "blame")
 )
-BOOK, RATES = "engine/rules/in_force.py", "rates.py"
+BOOK, STEERING, RATES = "engine/rules/in_force.py", "engine/rules/steering.py", "rates.py"
 LEDGER, ENGINE, SWEEP, STORE, CLAIM, RECHECK = (
     f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store", "claiming", "rechecking")
 )
@@ -174,8 +174,8 @@ MUTANTS = [
     Mutant(MOVES, "tries=job.tries - (not verdict.counts)", "tries=job.tries", "a released attempt counts"),
     Mutant(
         MOVES,
-        "        for key in self.keys_waiting(scope):\n            self.admission.touch(key)\n",
-        "",
+        "            for key in self.keys_waiting(scope):\n                self.admission.touch(key)\n",
+        "            pass\n",
         "a raised limit wakes nothing",
     ),
     Mutant(
@@ -373,24 +373,42 @@ MUTANTS = [
         "a worker without a lease may claim",
     ),
     Mutant(
-        ENGINE,
-        "            if self._store.ticks.get(name) != seen:\n                return False\n",
+        STEERING,
+        "    if transitions.last_tick(name) != seen:\n        return False\n",
         "",
         "a tick comes once per worker",
     ),
     Mutant(
-        ENGINE,
-        "return move is Step.restart and (job.tenant, job.spec.unique) in self._store.unique",
-        "return False",
+        MOVES,
+        "return job.spec.unique is None or self.rival(job.tenant, job.spec.unique) is None",
+        "return True",
         "a restart makes a second job of a unique key",
     ),
-    Mutant(SWEEP, "    _timers(step)\n", "", "a rate's timer is never looked at"),
-    Mutant(SWEEP, "    _reservations(step)\n", "", "reservations never run out"),
-    Mutant(SWEEP, "    _overrides(step)\n", "", "overrides never run out"),
+    Mutant(
+        STEERING,
+        "    if job is None or job.state not in steering.states:",
+        "    if job is None:",
+        "a job is steered in any state",
+    ),
+    Mutant(
+        BOOK,
+        "        if any(other[0] == name and other != scope for other in self.overrides):\n            return None\n",
+        "",
+        "a change of a name is not acted on where a tenant has a number of its own",
+    ),
+    Mutant(
+        BOOK,
+        "after.max is None or after.max > before.max",
+        "after.max is None or after.max > before.max + 1",
+        "a limit that is raised by one wakes nothing",
+    ),
+    Mutant(SWEEP, "    _timers(transaction)\n", "", "a rate's timer is never looked at"),
+    Mutant(SWEEP, "    _reservations(transaction)\n", "", "reservations never run out"),
+    Mutant(SWEEP, "    _overrides(transaction)\n", "", "overrides never run out"),
     Mutant(
         SWEEP,
-        "                step.store.let_go(key, holding)\n                step.admission.touch(key)",
-        "                step.store.let_go(key, holding)",
+        "                transaction.store.let_go(key, holding)\n                transaction.admission.touch(key)",
+        "                transaction.store.let_go(key, holding)",
         "a reservation that ran out wakes nothing",
     ),
     Mutant(
@@ -425,14 +443,14 @@ MUTANTS = [
     ),
     Mutant(
         SWEEP,
-        "    _forget_computed(step)\n",
+        "    _forget_computed(transaction)\n",
         "",
         "computed numbers are kept for ever",
     ),
     Mutant(
         SWEEP,
-        "        if idle and at <= step.now - KEEP_COMPUTED:",
-        "        if at <= step.now - KEEP_COMPUTED:",
+        "        if idle and at <= transaction.now - KEEP_COMPUTED:",
+        "        if at <= transaction.now - KEEP_COMPUTED:",
         "computed numbers of keys in use are forgotten",
     ),
     Mutant(
@@ -443,7 +461,7 @@ MUTANTS = [
     ),
     Mutant(
         RECHECK,
-        "        if step.admission.has_room_for(head, key, queue):",
+        "        if transaction.admission.has_room_for(head, key, queue):",
         "        if False:",
         "room that was not offered is not noticed",
     ),
@@ -455,13 +473,13 @@ MUTANTS = [
     ),
     Mutant(
         RECHECK,
-        "(armed is not None and armed <= max(due, step.now))",
+        "(armed is not None and armed <= max(due, transaction.now))",
         "armed is not None",
         "a timer that rings too late is not noticed",
     ),
     Mutant(
         RECHECK,
-        "healed = [] if after is not None else _orphans(step)",
+        "healed = [] if after is not None else _orphans(transaction)",
         "healed = list[str]()",
         "attempts of workers that are not registered are not noticed",
     ),

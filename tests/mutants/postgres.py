@@ -5,11 +5,15 @@ from __future__ import annotations
 from tests.mutants.mutant import Herd, Mutant
 from tests.mutants.telling import TELLING
 
-RULES, OFFER, GIVE, ARRIVE, CLAIM, READY, SETTLE, WORKERS, EXCHANGE, TICKS, LIMITS, STEER, SWEEP = (
+(
+    RULES, OFFER, GIVE, ARRIVE, CLAIM, READY, SETTLE, WORKERS, EXCHANGE, TICKS, LIMITS, LISTING, STEER, UNREADABLE, SWEEP,
+    FORGET, RECHECK, IMPORT,
+) = (
     f"engine/postgres/functions/{name}.sql"
     for name in (
         "010_rules", "020_offer", "030_give_back", "040_arrive", "050_claim", "060_ready", "070_settle", "100_workers",
-        "110_exchange", "137_ticks", "140_limits", "150_steer", "160_sweep",
+        "110_exchange", "137_ticks", "140_limits", "145_listing", "150_steer", "155_unreadable", "160_sweep",
+        "162_forget", "165_recheck", "170_import",
     )
 )  # fmt: skip
 
@@ -65,13 +69,46 @@ MUTANTS = [
     Mutant(EXCHANGE, "WHERE j.seq = r.seq AND j.attempt = r.attempt AND j.worker", "WHERE j.seq = r.seq AND j.worker", "a success of an old attempt counts"),
     # operators and time
     Mutant(TICKS, "WHERE t.task = p_name AND t.at = p_seen;", "WHERE t.task = p_name;", "a tick comes once per worker"),
-    Mutant(LIMITS, "    PERFORM headgate._adopt(p_names, p_now);\n", "", "a new cap does not count what runs already"),
+    Mutant(LIMITS, "    PERFORM headgate._adopt(v_names, p_now);\n", "", "a new cap does not count what runs already"),
+    Mutant(LIMITS, "    PERFORM headgate._adopt(ARRAY[p_name], headgate._now(p_now));\n", "", "an operator's cap does not count what runs already"),
+    Mutant(LIMITS, "p_before IS NOT NULL AND (p_after IS NULL OR p_after > p_before)", "p_before IS NOT NULL AND p_after > p_before", "a limit that is lifted wakes nothing"),
+    Mutant(LIMITS, "    IF v_limit.kind IS DISTINCT FROM 'rate' AND (NOT", "    IF (NOT", "a smaller rate does not look at its timers"),
+    Mutant(LIMITS, "WHERE l.kind = 'rate' OR headgate._raises(l.max, d.max)", "WHERE headgate._raises(l.max, d.max)", "a rate that is declared anew does not look at its timers"),
+    Mutant(LIMITS, "OR p_value IS NULL AND p_tenant IS NULL AND v_limit.kind = 'concurrency')", "OR v_limit.kind = 'concurrency')", "what a key had before is taken to be what is declared"),
+    Mutant(LIMITS, "        UPDATE headgate.changes c SET after = v_keys[c_most] WHERE c.name = v_name;", "        DELETE FROM headgate.changes c WHERE c.name = v_name;", "a change ends with its first slice"),
+    Mutant(LIMITS, "DELETE FROM headgate.overrides o WHERE o.until <= headgate._now(p_now) RETURNING", "DELETE FROM headgate.overrides o WHERE o.until < headgate._now(p_now) RETURNING", "an override runs out a moment late"),
+    Mutant(LIMITS, "    PERFORM headgate._changed(v_whats);\n", "", "what runs out wakes nothing"),
+    Mutant(LISTING, "    exact := coalesce(waiting < p_most, true);", "    exact := true;", "a page that stopped counting does not say so"),
+    Mutant(LISTING, "        exact := held < p_most AND (", "        exact := true OR (", "a page that stopped counting holders does not say so"),
+    Mutant(LISTING, "headgate._text(k.key) = p_text AND j.seq < p_before", "j.seq < p_before", "what waits for a key is mixed up with that of others"),
     Mutant(LIMITS, "    v_offered := headgate._offer(ARRAY[p_key], v_now, p_ttl);", "    v_offered := 0;", "a raised floating limit wakes nothing"),
     Mutant(LIMITS, "        offered := headgate._offer(v_wait, headgate._now(p_now), p_ttl);", "        offered := 0;", "a raised limit wakes nothing"),
     Mutant(LIMITS, "    WHERE l.kind <> n.kind LIMIT 1;", "    WHERE false LIMIT 1;", "a limit may change its kind"),
     Mutant(STEER, "            v_touched := v_touched || headgate._give_back(ARRAY[j.seq]);\n", "", "a cancelled job keeps what it holds"),
     Mutant(STEER, "            UPDATE headgate.live x SET due = v_now WHERE x.seq = j.seq;\n", "", "an expedited job keeps its due time"),
     Mutant(STEER, "    PERFORM headgate._schedule(p_seq, p_now, e.attempt, 0, NULL, e.progress);", "    PERFORM headgate._schedule(p_seq, p_now, 0, 0, NULL, e.progress);", "attempt numbers are used again after a restart"),
+    Mutant(STEER, "        v_touched := headgate._end_unreadable(v_bad, v_now, p_keep);\n", "", "a job whose state is none cannot be steered"),
+    Mutant(UNREADABLE, "    v_touched text[] := headgate._give_back(p_seqs);", "    v_touched text[] := '{}';", "a job whose state is none keeps what it holds"),
+    Mutant(RECHECK, "        v_bad := headgate._unreadable(p_most);\n", "", "a job whose state is none is never found"),
+    Mutant(RECHECK, "        v_workers := headgate._orphaned();\n", "", "an attempt without a worker is never found"),
+    Mutant(RECHECK, "SELECT 1 FROM headgate.live l WHERE l.seq = h.job AND (l.state = 'running') <> h.reserved)", "SELECT 1 FROM headgate.live l WHERE l.seq = h.job)", "a slot whose job does not run is left alone"),
+    Mutant(RECHECK, "NOT EXISTS (SELECT 1 FROM headgate.workers k WHERE k.id = u.id) ORDER BY u.id", "true ORDER BY u.id", "a worker that registered meanwhile is taken for lost"),
+    Mutant(RECHECK, "          AND NOT EXISTS (SELECT 1 FROM headgate.changes c\n                          WHERE c.name IN (headgate._name(s.key), headgate._text(s.key))));", ");", "a change that is under way is taken for a defect"),
+    Mutant(RECHECK, "coalesce(a.at > greatest(t.at, p_now), true)", "a.at > greatest(t.at, p_now)", "a timer that is missing is left so"),
+    Mutant(RECHECK, "        after := v_slice[p_most];\n", "", "a recheck looks at its first slice only"),
+    Mutant(FORGET, "v_idle := headgate._idle(v_idle, p_now);", "NULL;", "a key that is waited for again is forgotten"),
+    Mutant(FORGET, "          AND (SELECT 1 FROM headgate.computed c WHERE c.key = u.key AND c.at > p_now - c_kept) IS NULL", "", "what was computed just now is forgotten"),
+    Mutant(FORGET, "v_after := CASE WHEN v_seen < v_size THEN '' ELSE v_last END;", "v_after := v_last;", "keys are looked at once"),
+    Mutant(FORGET, "f.full_at <= p_now ORDER", "f.full_at <= p_now + 1000000000000 ORDER", "buckets that are not full are forgotten"),
+    Mutant(FORGET, "f.until <= p_now ORDER", "f.until <= p_now + 1000000000000 ORDER", "starts within their window are forgotten"),
+    Mutant(IMPORT, "                touched := touched || headgate._give_back(ARRAY[r.seq]);\n", "", "an import on a waiting job keeps what it holds"),
+    Mutant(IMPORT, "            UPDATE headgate.jobs x SET retry = r.retry WHERE x.seq = r.seq AND x.retry <> r.retry;\n", "", "an import does not bring its retry policy"),
+    Mutant(IMPORT, "                UPDATE headgate.live x SET suspicion = j.suspicion", "                UPDATE headgate.live x SET suspicion = 0", "an import clears a suspect"),
+    Mutant(IMPORT, "                    touched := headgate._arrive(ARRAY[r.seq], v_now, touched);", "                    NULL;", "an imported job that is due stays scheduled"),
+    Mutant(SWEEP, "FROM headgate.ended e WHERE e.seq = ANY (v_old) AND e.expires_at <= at);", "FROM headgate.ended e WHERE e.seq = ANY (v_old));", "a job that was restarted while a sweep waited is deleted"),
+    Mutant(SWEEP, "AND j.due <= at\n", "AND j.due < at\n", "a job is due a moment late"),
+    Mutant(SWEEP, "WHERE w.lease_until <= at ORDER", "WHERE w.lease_until < at ORDER", "a lease lapses a moment late"),
+    Mutant(SWEEP, "        DELETE FROM headgate.workers w WHERE w.id = ANY (v_workers);\n", "", "a lapsed worker stays registered"),
     Mutant(SWEEP, "    v_touched := v_touched || v_timers;\n", "", "a rate's timer is never looked at"),
     Mutant(SWEEP, "        SELECT v_touched || coalesce(array_agg(g.key), '{}') INTO v_touched FROM gone g;", "        PERFORM g.key FROM gone g;", "a reservation that ran out wakes nothing"),
     Mutant(SWEEP, "    v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT p_most);", "    v_kept := '{}';", "reservations never run out"),

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Herd, Mutant
+import re
 
-LEDGER, STEP, SWEEP, CLAIM, TURN = (
-    f"engine/sqlite/{name}.py" for name in ("ledger", "step", "sweeping", "claiming", "turn")
+from tests.mutants.mutant import SOURCE, Herd, Mutant
+
+LEDGER, STEP, REPORT, SWEEP, CLAIM, TURN = (
+    f"engine/sqlite/{name}.py"
+    for name in ("ledger", "transaction", "reporting", "sweeping", "claiming", "claim_context")
 )
 
 
+AREAS = {
+    name: area.stem
+    for area in (SOURCE / "engine/sqlite/statements").glob("*.sql")
+    for name in re.findall(r"^-- name: (\w+)$", area.read_text(), re.MULTILINE)
+}
+"""The file of each statement."""
+
+
 def _statement(name: str, find: str, replace: str, breaks: str) -> Mutant:
-    return Mutant(f"engine/sqlite/statements/{name}.sql", find, replace, breaks)
+    """A mutant of one section of a file, in which the text occurs once."""
+    file = f"engine/sqlite/statements/{AREAS[name]}.sql"
+    start = f"-- name: {name}\n"
+    section = start + (SOURCE / file).read_text().partition(start)[2].partition("-- name: ")[0]
+    once = section.count(find) == 1
+    return Mutant(file, section if once else find, section.replace(find, replace) if once else find, breaks)
 
 
 MUTANTS = [
@@ -56,22 +72,33 @@ MUTANTS = [
     _statement("park", "offered_by = NULL, units", "units", "a parked job stays offered"),
     _statement("make_ready", "offered_by = r.value ->> 1", "offered_by = NULL", "an offered job does not count as offered"),
     _statement("cancelling", "AND cancel_requested = 1", "AND cancel_requested = 2", "a worker is not told of cancels"),
-    # steps and their short cuts
-    Mutant(STEP, "        self.admission.give_back(list(done.values()))\n", "", "a success keeps its slots"),
-    Mutant(STEP, "            done = {id: ended for id, ended in done.items() if self._ended_now(id, worker)}\n", "            pass\n", "a success that was refused gives slots back"),
-    Mutant(STEP, "            or job.attempt != report.attempt\n", "", "a report about an old attempt counts"),
-    Mutant(STEP, "            or job.worker != worker\n", "", "a report about another worker's attempt counts"),
-    Mutant(STEP, "        own = [claim for claim in found if claim is not None and claim.terms == self.book.terms]", "        own = [claim for claim in found if claim is not None]", "the short cut for own claims is taken though caps have changed"),
-    Mutant(STEP, "            or job.state is not JobState.RUNNING\n", "", "a report about an attempt that has ended counts"),
+    # reports and their short cuts
+    Mutant(REPORT, "    transaction.admission.give_back(list(done.values()))\n", "", "a success keeps its slots"),
+    Mutant(REPORT, "        done = {id: ended for id, ended in done.items() if _ended_now(transaction, id, worker)}\n", "        pass\n", "a success that was refused gives slots back"),
+    Mutant(REPORT, "        or job.attempt != report.attempt\n", "", "a report about an old attempt counts"),
+    Mutant(REPORT, "        or job.worker != worker\n", "", "a report about another worker's attempt counts"),
+    Mutant(REPORT, "    own = [claim for claim in found if claim is not None and claim.terms == transaction.book.terms]", "    own = [claim for claim in found if claim is not None]", "the short cut for own claims is taken though caps have changed"),
+    Mutant(REPORT, "        or job.state is not JobState.RUNNING\n", "", "a report about an attempt that has ended counts"),
     # time
-    Mutant(SWEEP, "    timers = _timers(step)\n", "    timers = 0\n", "a rate's timer is never looked at"),
-    Mutant(SWEEP, "    _reservations(step)\n    unsettled", "    unsettled", "the sweep leaves reservations alone"),
-    Mutant(SWEEP, "        step.ledger.drop_reservation(key, seq)\n        step.admission.touch(key)", "        step.ledger.drop_reservation(key, seq)", "a reservation that ran out wakes nothing"),
-    Mutant(SWEEP, "        if override.until is not None and override.until <= step.now:", "        if False:", "overrides never run out"),
+    Mutant(SWEEP, "    timers = _timers(transaction)\n", "    timers = 0\n", "a rate's timer is never looked at"),
+    Mutant(SWEEP, "    _reservations(transaction)\n    unsettled", "    unsettled", "the sweep leaves reservations alone"),
+    Mutant(SWEEP, "        transaction.ledger.drop_reservation(key, seq)\n        transaction.admission.touch(key)", "        transaction.ledger.drop_reservation(key, seq)", "a reservation that ran out wakes nothing"),
+    Mutant(SWEEP, "        if override.until is not None and override.until <= transaction.now:", "        if False:", "overrides never run out"),
+    # what cannot be read
+    Mutant("engine/sqlite/garbled.py", "again = self.expanded_sql if self.is_readonly else None", "again = None", "rows with garbled text are left out"),
+    Mutant(CLAIM, "        if self.context.garbled:\n            self._end_those_in_garbled_queues()\n", "", "a job in a queue whose name is garbled stays ready for ever"),
+    Mutant(TURN, "or not _readable(lease_until, last, tasks, concurrency) ", "", "a worker whose row cannot be read fails instead of being lost"),
+    Mutant(STEP, "            self.garbled_keys += [key for (key,) in rows if isinstance(key, bytes)]\n", "", "a job that waits on a garbled key waits for ever"),
+    _statement("lapsed", "lease_until >= ''", "0", "a lease that ends at no time never lapses"),
+    _statement("due", "due >= ''", "0", "a job whose due time is no number is never met"),
+    # slices
+    Mutant(STEP, "            self.call_workers = True\n", "", "no worker hears that a change has more to do"),
+    Mutant(STEP, '            self.execute(sql("put_unsettled"), (scope[0], page.rest))\n', "            pass\n", "a change of many keys ends with its first slice"),
+    _statement("end_exchange", "(SELECT 0 FROM unsettled LIMIT 1)", "NULL", "a worker does not go on with a change at once"),
     # claims
-    Mutant(CLAIM, "        return sorted(names - self.turn.paused)", "        return sorted(names)", "paused queues are worked by workers of all queues"),
-    Mutant(CLAIM, "if name not in self.turn.paused]", "]", "paused queues are worked by workers that name them"),
-    Mutant(CLAIM, "        fit = set(self._room().first(job for job in found if job.task in self.turn.known))", "        fit = set(found)", "any number of suspects run beside each other"),
+    Mutant(CLAIM, "        return sorted(names - self.context.paused)", "        return sorted(names)", "paused queues are worked by workers of all queues"),
+    Mutant(CLAIM, "if name not in self.context.paused]", "]", "paused queues are worked by workers that name them"),
+    Mutant(CLAIM, "        fit = set(self._room().first(job for job in found if job.task in self.context.known))", "        fit = set(found)", "any number of suspects run beside each other"),
 ]  # fmt: skip
 
 HERD = Herd(

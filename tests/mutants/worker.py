@@ -67,7 +67,7 @@ MUTANTS = [
     Mutant(SWEEP, "        if swept.more:\n            self._next = 0.0\n            return SHORTEST_PAUSE\n", "", "a sweep that has more to do waits for the next one"),
     Mutant(WORKER_RUN, "        for part in self.parts:\n            part.exchange.claiming = False\n", "", "a stopping worker claims while it waits"),
     Mutant(WORKER_RUN, "            for part in self.parts:\n                part.runner.release()\n", "", "a stopping worker does not ask its jobs to end"),
-    Mutant(PART_RUN, "        if self.runner.running:\n            self.lease.forget()\n            return\n", "", "a worker retires while a thread of it runs on"),
+    Mutant(PART_RUN, "        if self.runner.running:\n            self.lease.leave()\n            return\n", "", "a worker retires while a thread of it runs on"),
 ]  # fmt: skip
 
 HERD = Herd(

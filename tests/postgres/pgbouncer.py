@@ -7,11 +7,11 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from tests.support.postgres_binaries import NOBODY, as_nobody, temporary_root
 from tests.support.postgres_server import PostgresProcess, free_port
+from tests.support.waiting import eventually
 
 SETTINGS = """
 [databases]
@@ -54,14 +54,14 @@ class PgBouncer:
         self._wait()
 
     def _wait(self) -> None:
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
-                return
-        raise AssertionError((self.folder / "log").read_text())
+        eventually(self._answers, "pgbouncer to answer")
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+        except OSError:
+            return False
+        return True
 
     def url(self, schema: str, *options: str) -> str:
         """`schema` quoted as URLs want it."""

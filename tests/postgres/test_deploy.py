@@ -19,6 +19,7 @@ from headgate.engine.postgres.migrate import newest
 from headgate.engine.postgres.scripts import scripts
 from headgate.job import NewJob
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import until
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "postgresql.md").read_text("utf-8")
 GRANTS = "GRANT" + GUIDE.partition("```sql\nGRANT")[2].partition("```")[0]
@@ -56,7 +57,7 @@ async def test_running_workers_go_on_while_the_schema_is_migrated(
     async def work(number: int, key: Annotated[int, ConcurrencyLimit(2)]) -> None:
         running[key] += 1
         most[key] = max(most[key], running[key])
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # it works, beside others of its key
         ran[number] += 1
         running[key] -= 1
 
@@ -70,8 +71,7 @@ async def test_running_workers_go_on_while_the_schema_is_migrated(
     caplog.set_level(logging.WARNING, "headgate")
     async with app, app.worker(concurrency=20), asyncio.timeout(60):
         enqueuing = asyncio.create_task(enqueue())
-        while len(ran) < 100:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: len(ran) >= 100)
         with monkeypatch.context() as patch:
             patch.setattr(migrate, "scripts", of_tomorrow)
             newer = PostgresEngine(process.dsn, schema=store)
@@ -79,8 +79,7 @@ async def test_running_workers_go_on_while_the_schema_is_migrated(
             await newer.enqueue([NewJob("from-tomorrow", "work", args='{"number": -1, "key": 99}')])
             await newer.close()
         after = len(ran)
-        while len(ran) < after + 100:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: len(ran) >= after + 100)
         stop.set()
         await enqueuing
         for handle in handles:
@@ -107,7 +106,7 @@ async def test_a_migration_waits_its_turn_and_holds_up_nobody_for_long(
         other.execute("SELECT count(*) FROM deployed.keys")
         newer = PostgresEngine(process.dsn, schema=store)
         migrating = asyncio.create_task(newer.migrate())
-        await asyncio.sleep(0.2)
+        await until(process.waiting, "the migration to wait")
         await asyncio.wait_for(engine.enqueue([NewJob("j", "t")]), 5)
         assert not migrating.done()
         other.rollback()

@@ -1,4 +1,4 @@
-"""What locks, time and garbled rows must not do: late messages, late bookings, early calls, unreadable jobs."""
+"""What locks and time must not do: late messages, late bookings, early calls; and what a recheck mends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Filter, Limit, Override, Succeeded, Worker
+from headgate.engine.contract import Limit, Override, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.engine.postgres.scripts import quoted
 from headgate.engine.rules.audit import audit
@@ -20,6 +20,7 @@ from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.postgres.conftest import OpenEngine
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import until
 
 A = (Use(Key("A").ident),)
 R = (Use(Key("R", rate=True).ident),)
@@ -41,9 +42,7 @@ async def held_key(process: PostgresProcess, schema: str, key: str) -> AsyncGene
 
 async def waits(process: PostgresProcess, number: int = 1) -> None:
     """Until so many statements wait for a lock."""
-    async with asyncio.timeout(10):
-        while process.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] < number:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: process.waiting() >= number, "statements that wait", 10)
 
 
 async def test_a_message_that_waits_for_a_lock_takes_effect_before_a_newer_one_or_never(
@@ -139,60 +138,6 @@ async def test_another_kind_is_refused_also_together_with_jobs(engine: PostgresE
     assert [status.kind for status in await engine.limits()] == ["concurrency"]
 
 
-# ── rows that cannot be read ─────────────────────────────────────────────────────────────────────────────────────────
-
-GARBLED = {
-    "a retry policy that is no JSON": "UPDATE SCHEMA.jobs SET retry = 'nonsense' WHERE id = 'bad'",
-    "a retry policy of another shape": "UPDATE SCHEMA.jobs SET retry = '{\"a\": 1}' WHERE id = 'bad'",
-    "a key that is no ident": "UPDATE SCHEMA.live SET use_keys = '{nonsense}' WHERE priority = 10",
-    "fewer units than keys": "UPDATE SCHEMA.live SET use_units = '{}' WHERE priority = 10",
-}
-
-
-@pytest.mark.parametrize("what", GARBLED)
-@pytest.mark.parametrize("delay", [0, SECOND])
-async def test_a_job_that_cannot_be_read_fails_and_disturbs_no_other(
-    engine: PostgresEngine, process: PostgresProcess, schema: str, what: str, delay: int
-) -> None:
-    now = 1_000 * SECOND
-    await engine.declare([Limit("A", "concurrency", 1)], now=now)
-    await engine.register(Worker("w", frozenset({"t"}), lease=600 * SECOND), now=now)
-    await engine.enqueue([NewJob("bad", "t", uses=A, priority=10, delay=delay)], now=now)
-    await engine.enqueue([NewJob("good", "t", uses=A, delay=delay)], now=now)
-    process.execute(GARBLED[what].replace("SCHEMA", quoted(schema)))
-    now += 2 * SECOND
-    await engine.sweep(now=now)
-    assert [job.id for job in await engine.find(Filter())] == ["good", "bad"]
-    assert audit(await engine.snapshot(now=now)) is not None
-    ran: list[str] = []
-    for number in range(1, 4):
-        answer = await engine.exchange("w", [], 5, number=number, now=now)
-        ran += [attempt.job for attempt in answer.attempts]
-    assert ran == ["good"]
-    (bad,) = await engine.get(["bad"])
-    assert bad is not None
-    assert bad.state is JobState.FAILED
-    assert "cannot be read" in (bad.error or "")
-    assert [status.held for status in await engine.limits(now=now)] == [1]
-    assert [verdict.done for verdict in await engine.delete(["bad"], now=now)] == [True]
-    await engine.exchange("w", [Succeeded("good", 1)], 0, now=now)
-    assert audit(await engine.snapshot(now=now)) == []
-
-
-async def test_a_job_whose_policy_cannot_be_read_fails_when_its_worker_is_lost(
-    engine: PostgresEngine, process: PostgresProcess, schema: str
-) -> None:
-    await engine.register(Worker("w", frozenset({"t"})))
-    await engine.enqueue([NewJob("bad", "t"), NewJob("good", "t")])
-    await engine.exchange("w", [], 2)
-    process.execute(
-        f"UPDATE {quoted(schema).replace('%', '%%')}.jobs SET retry = 'nonsense' WHERE id = %s", "bad"
-    )
-    lost = await engine.report_lost(["w"])
-    assert [job.id for job in lost.failed] == ["bad"]
-    assert await engine.states(["bad", "good"]) == [JobState.FAILED, JobState.READY]
-
-
 # ── self-healing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -224,6 +169,52 @@ async def test_a_recheck_mends_what_no_step_would_look_at(
     assert ["waited on 'A'" in sentence for sentence in (await engine.recheck()).healed] == [True]
     assert (await engine.recheck()).healed == ()
     assert audit(await engine.snapshot()) == []
+
+
+async def test_a_slot_whose_job_only_waits_is_given_back(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 0)])
+    await engine.enqueue([NewJob("j", "t", uses=(Use("c0:B"),)), NewJob("k", "t", uses=A)])
+    await engine.sweep()
+    name = quoted(schema)
+    process.execute(
+        f"INSERT INTO {name}.holders SELECT 'c0:A', seq, 1, false FROM {name}.jobs WHERE id = 'j'"
+    )
+    (healed,) = (await engine.recheck()).healed
+    assert healed.startswith("'A' was held by job 'j', which is waiting")
+    assert audit(await engine.snapshot()) == []
+
+
+async def test_a_recheck_goes_on_where_its_last_slice_ended(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 0)])
+    await engine.enqueue([NewJob(f"j{n}", "t", uses=(Use(f"c0:A={n}"),)) for n in range(3)])
+    await engine.sweep()
+    afters = [(await engine.recheck(most=1)).after]
+    while afters[-1] is not None:
+        afters.append((await engine.recheck(afters[-1], most=1)).after)
+    assert afters == ["c0:A=0", "c0:A=1", None]
+
+
+async def test_a_worker_that_registers_while_a_recheck_waits_is_not_lost(
+    engine: PostgresEngine, process: PostgresProcess, schema: str
+) -> None:
+    name = quoted(schema)
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("j", "t")])
+    await engine.exchange("w", [], 1)
+    process.execute(f"UPDATE {name}.workers SET id = 'away'")
+    connection = await asyncpg.connect(process.dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    async with connection.transaction():
+        await connection.execute(f"SELECT 1 FROM {name}.live FOR UPDATE")
+        rechecking = asyncio.create_task(engine.recheck())
+        await waits(process)
+        await connection.execute(f"UPDATE {name}.workers SET id = 'w'")
+    await connection.close()
+    assert (await rechecking).healed == ()
+    assert await engine.states(["j"]) == [JobState.RUNNING]
 
 
 # ── processes of the release before ──────────────────────────────────────────────────────────────────────────────────

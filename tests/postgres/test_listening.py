@@ -14,6 +14,7 @@ from headgate.engine.postgres import PostgresEngine, waking
 from headgate.job import NewJob
 from tests.postgres.conftest import OpenEngine
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +43,11 @@ class Ear:
 
 async def listening(engine: PostgresEngine) -> None:
     """Wait until the store knows that this engine listens."""
-    async with asyncio.timeout(5):
-        while not await engine._store.call("wake", False, False, None) or not await _listeners(engine):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+
+    async def known() -> bool:
+        return bool(await engine._store.call("wake", False, False, None) and await _listeners(engine))
+
+    await until(known, "a listener", 5)
     await asyncio.sleep(0.1)
 
 
@@ -120,10 +123,9 @@ async def test_where_notifications_do_not_come_through_it_polls_and_says_so(
     ear = Ear()
     with caplog.at_level(logging.WARNING, "headgate.postgres"):
         stop = engine.watch_work(ear.wake)
-        await asyncio.sleep(1)
+        await until(lambda: "notifications do not come through" in caplog.text, "it to say so")
         ear.rung.clear()
         assert await ear.hears(1)
-    assert "notifications do not come through" in caplog.text
     stop()
 
 
@@ -133,6 +135,8 @@ async def test_a_process_that_no_longer_watches_is_forgotten(open_engine: OpenEn
     await listening(engine)
     assert [(row["work"], row["ended"]) for row in await _listeners(engine)] == [(None, True)]
     stop()
-    async with asyncio.timeout(5):
-        while await _listeners(engine):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+
+    async def forgotten() -> bool:
+        return not await _listeners(engine)
+
+    await until(forgotten, "the store to forget the listener", 5)

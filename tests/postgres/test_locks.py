@@ -16,6 +16,7 @@ from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Key, canonical
 from tests.postgres.conftest import OpenEngine
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import until
 
 LOCKS = "LOCK TABLE {0}.keys IN ACCESS EXCLUSIVE MODE"
 LIMITS = [Limit("A", "concurrency", 1), Limit("B", "concurrency", 1), Limit("R", "rate", 1, SECOND)]
@@ -103,13 +104,13 @@ async def test_a_job_that_took_an_id_meanwhile_is_not_taken_for_the_one_that_had
     async with await connect(process.dsn) as one, await connect(process.dsn) as two:
         await engine.enqueue_within(one, [NewJob("x", "t", unique="first")])
         acting = asyncio.create_task(_restart(engine) if verb == "restart" else _import(engine))
-        await asyncio.sleep(0.3)  # it has seen "a" and waits for its unique key
+        await until(process.waiting, 'it to have seen "a" and to wait for its unique key')
         await other.delete(["a"])
         await other.enqueue([NewJob("a", "t", unique="second")])
         await other.cancel(["a"])
         await engine.enqueue_within(two, [NewJob("y", "t", unique="second")])
         await one.rollback()
-        await asyncio.sleep(0.3)
+        await until(lambda: process.waiting() or acting.done(), "it to go on, or to wait for the second one")
         async with asyncio.timeout(5):  # nobody who waits for a caller's transaction holds up others
             await other.declare([Limit("A", "concurrency", 1)])
             assert (await other.cancel(["a"]))[0].state is JobState.CANCELLED
@@ -185,10 +186,7 @@ async def test_a_rival_that_goes_while_jobs_are_stored_still_stands_for_one(
     async with await psycopg.AsyncConnection.connect(process.dsn) as caller:
         await engine.enqueue_within(caller, [NewJob("b", "t")])
         acting = asyncio.create_task(engine.enqueue([NewJob("x", "t", unique="u"), NewJob("b", "t")]))
-        for _ in range(1000):  # until it waits
-            await asyncio.sleep(0.01)
-            if process.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0] > 0:
-                break
+        await until(process.waiting, "it to wait")
         assert (await other.cancel(["a"]))[0].done
         assert (await other.delete(["a"]))[0].done
         await caller.rollback()

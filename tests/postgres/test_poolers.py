@@ -17,6 +17,7 @@ from headgate.engine.open import make_engine
 from headgate.engine.postgres import waking
 from tests.postgres.pgbouncer import PgBouncer, program
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(program() is None, reason="pgbouncer is not installed")
 
@@ -55,10 +56,7 @@ async def test_it_works_by_polling_and_says_so(
             handles = await asyncio.gather(*(add.enqueue(number % 5, number) for number in range(100)))
             results = await asyncio.gather(*(handle.result(timeout=30) for handle in handles))
             assert results == [number % 5 + number for number in range(100)]
-            async with asyncio.timeout(10):
-                while not polling():  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
-            await asyncio.sleep(0.1)
+            await until(polling, "a worker that asks", 10)
             name = '"' + schema.replace('"', '""') + '"'
             assert process.execute(f"SELECT * FROM {name}.listeners") == [], "nobody is notified in vain"
             async with App(app.url) as elsewhere:

@@ -11,6 +11,7 @@ import pytest
 from headgate import App, ConcurrencyLimit, EngineUnavailable, Retry
 from headgate.engine.rules.audit import audit
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import until
 
 
 @pytest.mark.slow
@@ -61,12 +62,8 @@ async def _survive(server: PostgresProcess) -> None:
             await asyncio.sleep(0.3)
             await asyncio.to_thread(server.start)
         await enqueuing
-        async with asyncio.timeout(90):
-            while missing := set(acknowledged) - set(ran):
-                assert missing
-                await asyncio.sleep(0.1)
-        while running.total():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        await until(lambda: set(acknowledged) <= set(ran), "every acknowledged job", 90)
+        await until(lambda: not running.total())
     engine = (await app._client.opened()).engine
     problems = audit(await engine.snapshot())
     await app.close()

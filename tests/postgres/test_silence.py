@@ -17,6 +17,7 @@ from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from tests.support.postgres_server import PostgresProcess
 from tests.support.proxy import Proxy
+from tests.support.waiting import until
 
 TIMEOUT = 0.5
 
@@ -151,9 +152,10 @@ async def test_the_connection_that_listens_notices_silence_and_calls_again_after
         loop.call_soon_threadsafe(rung.set)
 
     stop = engine.watch_work(wake)
-    async with asyncio.timeout(5):
-        while not process.execute(f'SELECT 1 FROM "{schema.replace(chr(34), chr(34) * 2)}".listeners'):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(
+        lambda: process.execute(f'SELECT 1 FROM "{schema.replace(chr(34), chr(34) * 2)}".listeners'),
+        patience=5,
+    )
     await asyncio.sleep(0.5)
     proxy.silence()
     rung.clear()
@@ -183,13 +185,9 @@ async def test_the_connection_that_listens_is_dropped_when_nothing_watches(
 
     before = listening()
     stop = engine.watch_work(lambda: None)
-    async with asyncio.timeout(5):
-        while listening() <= before:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(lambda: listening() > before, patience=5)
     stop()
-    async with asyncio.timeout(5):
-        while listening() > before:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(lambda: listening() <= before, patience=5)
 
 
 def test_a_loop_that_has_ended_is_not_kept(process: PostgresProcess, schema: str) -> None:

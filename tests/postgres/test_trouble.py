@@ -22,6 +22,7 @@ from headgate.engine.postgres.migrate import newest
 from headgate.job import NewJob
 from tests.postgres.test_deploy import GRANTS
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import until
 
 
 async def refused(url: str, kind: type[Exception], says: str) -> None:
@@ -224,7 +225,10 @@ async def test_a_statement_that_takes_too_long(process: PostgresProcess) -> None
     await engine.open()
     process_lock = "BEGIN; LOCK TABLE patient.jobs IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(1); COMMIT"
     holding = asyncio.create_task(asyncio.to_thread(process.execute, process_lock))
-    await asyncio.sleep(0.2)
+    locked = (
+        "SELECT 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = 'patient.jobs'::regclass"
+    )
+    await until(lambda: process.execute(locked), "the lock to be held")
     with pytest.raises(EngineUnavailable, match="statement_timeout"):
         await engine.enqueue([NewJob("j", "t")])
     await holding

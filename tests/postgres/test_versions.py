@@ -58,7 +58,7 @@ async def _work(server: PostgresProcess) -> None:
     ) -> int:
         running[key] += 1
         most[key] = max(most[key], running[key])
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # it works, beside others of its key
         running[key] -= 1
         return number
 

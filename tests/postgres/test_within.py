@@ -23,6 +23,7 @@ from headgate.job import JobState, NewJob
 from headgate.keys import Use
 from tests.postgres.conftest import OpenEngine
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import stays, until
 
 Open = Callable[[str], Any]
 
@@ -259,8 +260,7 @@ async def test_an_app_enqueues_inside_a_transaction(process: PostgresProcess, sc
 
     async with app, by_asyncpg(process.dsn) as (connection, commit, _), app.worker(concurrency=2):
         handle = await app.enqueue(note.job(1), connection=connection)
-        await asyncio.sleep(0.1)
-        assert ran == []
+        await stays(lambda: ran == [], "no job runs before the commit")
         await commit()
         await handle.result(timeout=5)
     assert ran == [1]
@@ -311,7 +311,7 @@ async def test_whoever_waits_for_a_callers_transaction_holds_up_nobody(
             replacing = NewJob("new", "t", unique="u", on_conflict="replace")
             await engine.enqueue_within(connection, [replacing])
             steering = asyncio.create_task(getattr(engine, verb)(["old"]))
-            await asyncio.sleep(0.3)
+            await until(process.waiting, "it to wait for the job's row")
             async with asyncio.timeout(3):
                 await other.declare([Limit("A", "concurrency", 1)])
                 await other.register(Worker("w", frozenset("t")))

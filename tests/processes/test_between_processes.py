@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 from headgate.errors import JobCancelled
 from tests.processes.conftest import Place
 from tests.processes.record import Line
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, stays
 
 
 def test_a_cancel_reaches_a_running_job_of_another_process_within_a_second(place: Place):
@@ -46,8 +47,7 @@ def test_a_paused_queue_is_left_alone_by_other_processes_until_it_is_resumed(pla
     place.worker()
     place.app.pause_sync("default")
     handle = place.shop.ping.enqueue_sync()
-    time.sleep(0.1)
-    assert handle.status_sync() == "ready"
+    asyncio.run(stays(lambda: handle.status_sync() == "ready", "no worker takes it"))
     place.app.resume_sync("default")
     handle.result_sync(timeout=2)
 

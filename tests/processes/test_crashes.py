@@ -15,7 +15,7 @@ from tests.processes.conftest import Place
 from tests.support.child import Child
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(8)
 
 LEASE = 1.0
 MARGIN = 4.0

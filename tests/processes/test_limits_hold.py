@@ -23,7 +23,7 @@ app.close_sync()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_four_worker_processes_never_exceed_a_limit_and_reach_it_exactly(
     place: Place, until_done: Callable[..., None]
 ):
@@ -50,7 +50,7 @@ def test_four_worker_processes_never_exceed_a_limit_and_reach_it_exactly(
     assert len({line.pid for line in place.record.lines("start")}) == 4, "every worker had its share"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_enqueues_from_eight_processes_onto_a_held_key_never_slip_past(
     place: Place, until_done: Callable[..., None]
 ):
@@ -67,7 +67,7 @@ def test_enqueues_from_eight_processes_onto_a_held_key_never_slip_past(
     assert len(place.record.jobs("end")) == 81
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_a_worker_whose_clocks_are_five_minutes_off_behaves_like_the_others(
     place: Place, until_done: Callable[..., None]
 ):
@@ -92,7 +92,7 @@ time.monotonic = lambda: real_monotonic() + SHIFT
     assert len({line.pid for line in place.record.lines("start")}) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 def test_jobs_of_a_key_start_in_the_order_they_came(place: Place, until_done: Callable[..., None]):
     """One by one or many at once, from two tasks, on whichever of three workers."""
     dice = random.Random(5)

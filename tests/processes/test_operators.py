@@ -14,7 +14,7 @@ from headgate import JobExists, WrongState
 from tests.processes.conftest import Place
 from tests.support.child import Child
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(12)
 
 SECONDS = 8.0
 CUSTOMERS = 6

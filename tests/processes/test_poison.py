@@ -21,7 +21,7 @@ from tests.support.child import ROOT
 from tests.support.stores import PROCESS_STORES
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
+pytestmark = [pytest.mark.slow(10), pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 
 PATIENCE = 60.0
 HASTY = """
@@ -70,12 +70,11 @@ class Deployment:
         began, unfinished = time.monotonic(), ["scheduled", "ready", "waiting", "running"]
 
         def done() -> bool:
-            time.sleep(0.05)
             gone = [each for each in self._supervisors if each.poll() not in (None, -signal.SIGKILL)]
             assert not gone, self.log.read_text()
             return self.app.count_sync(state=unfinished) == 0
 
-        eventually(done, "all jobs to end", patience)
+        eventually(done, "all jobs to end", patience, every=0.05)
         return time.monotonic() - began
 
     def close(self) -> None:

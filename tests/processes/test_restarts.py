@@ -17,7 +17,7 @@ from tests.support import postgres_server
 from tests.support.child import ROOT
 from tests.support.postgres_server import PostgresProcess
 from tests.support.redis_servers import RedisProcess, binary
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, stays
 
 KINDS = [*(["valkey"] if binary("valkey") else []), *(["postgres"] if postgres_server.available() else [])]
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
@@ -74,8 +74,7 @@ async def test_waiting_for_a_result_rides_out_a_restart_of_the_server(server: Se
         waiting = asyncio.create_task(handle.result(timeout=20))
         await began.wait()
         await asyncio.to_thread(server.kill)
-        await asyncio.sleep(0.5)  # calls fail meanwhile
-        assert not waiting.done()
+        await stays(lambda: not waiting.done(), "its calls fail", 0.5)
         await asyncio.to_thread(server.start)
         finish.set()
         assert await waiting == "done"

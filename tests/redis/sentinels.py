@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
 from typing import Any
 
 import redis
 
 from tests.support.redis_leaks import check_all
 from tests.support.redis_servers import ONCE, RedisProcess, free_port
+from tests.support.waiting import eventually
 
 PATIENCE = 30.0
 PASSWORD = "of-the-master"
@@ -23,11 +22,11 @@ class Sentinels:
         options = ("--requirepass", PASSWORD, "--masterauth", PASSWORD, "--repl-diskless-sync-delay", "0")
         self.master = RedisProcess(program, *options)
         self.replica = RedisProcess(program, *options, "--replicaof", "127.0.0.1", str(self.master.port))
-        _wait("the replica", self._replica_is_in_step)
+        eventually(self._replica_is_in_step, "the replica")
         self.port = free_port()
         self.password = password
         self._process = self._start(program)
-        _wait("the sentinel to know the replica", lambda: bool(self._ask("SENTINEL", "REPLICAS", "main")))
+        eventually(lambda: self._ask("SENTINEL", "REPLICAS", "main"), "the sentinel to know the replica")
 
     def _start(self, program: str) -> subprocess.Popen[bytes]:
         file = self.master.directory / "sentinel.conf"
@@ -75,10 +74,3 @@ class Sentinels:
         self._process.wait()
         self.replica.stop()
         self.master.stop()
-
-
-def _wait(what: str, done: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < until, f"waited too long for {what}"
-        time.sleep(0.05)

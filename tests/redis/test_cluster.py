@@ -29,7 +29,7 @@ from tests.redis.spreading import Spread
 from tests.support.redis_cluster import Cluster
 from tests.support.redis_servers import binary
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow(12), pytest.mark.timeout(240)]
 
 PARTITIONS = 4
 SETTINGS = Settings(busy_timeout=20_000_000)

@@ -14,7 +14,7 @@ from headgate.engine.redis import RedisEngine
 from headgate.job import NewJob
 from tests.redis.conftest import OpenEngine, StartServer
 from tests.support.redis_servers import RedisProcess
-from tests.support.waiting import until
+from tests.support.waiting import stays, until
 
 
 def subscribers(server: RedisProcess) -> int:
@@ -26,11 +26,7 @@ def subscribers(server: RedisProcess) -> int:
 
 async def until_listening(server: RedisProcess, count: int) -> None:
     """Wait until so many listen."""
-    for _ in range(1000):
-        if subscribers(server) == count:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"{subscribers(server)} listen, not {count}")
+    await until(lambda: subscribers(server) == count, f"{count} to listen")
 
 
 async def test_each_event_loop_listens_for_itself_and_stops_with_its_end(
@@ -115,8 +111,7 @@ async def test_work_goes_on_where_listening_is_forbidden_which_is_said_once(
         await engine.enqueue([NewJob("j", "t")])
         assert rung.is_set()  # this process knows without being told
         before = connections(client)
-        await asyncio.sleep(1)
-        assert connections(client) <= before + 1, "it does not ask again and again"
+        await stays(lambda: connections(client) <= before + 1, "it does not ask again and again", 1)
         assert caplog.text.count("does not let us listen") == 1
     stop()
 

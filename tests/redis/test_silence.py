@@ -16,6 +16,7 @@ from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from tests.redis.conftest import OpenEngine, StartServer
 from tests.support.proxy import Proxy
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -51,11 +52,11 @@ async def test_it_is_said_that_nothing_is_known_of_the_effect(proxy: Proxy, open
     with pytest.raises(EngineUnavailable, match="not known whether what was asked took effect"):
         await engine.enqueue([NewJob("j", "t")])
     proxy.forward()  # what was held back arrives after all
-    for _ in range(100):
-        if await engine.states(["j"]) == [JobState.READY]:
-            break
-        await asyncio.sleep(0.01)
-    assert await engine.states(["j"]) == [JobState.READY]
+
+    async def stored() -> bool:
+        return await engine.states(["j"]) == [JobState.READY]
+
+    await until(stored, "the job that was held back")
 
 
 async def test_a_shorter_deadline_around_a_verb_counts(proxy: Proxy, open_engine: OpenEngine) -> None:

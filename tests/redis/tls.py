@@ -59,9 +59,11 @@ class TlsProxy:
         self._up.set()
         self._loop.run_forever()
         server.close()
-        for task in asyncio.all_tasks(self._loop):
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
             task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.05))
+        if tasks:
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=5))
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

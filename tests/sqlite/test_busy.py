@@ -12,13 +12,14 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Filter, Limit, Settings, Worker
 from headgate.engine.deadline import within
 from headgate.engine.sqlite import SqliteEngine
-from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.transaction import Transaction
 from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.sqlite.conftest import OpenEngine
 from tests.support.child import Child
 from tests.support.sqlite_lock import HOLD, hold
+from tests.support.waiting import stays
 
 IMPATIENT = Settings(busy_timeout=SECOND // 5)
 
@@ -115,7 +116,7 @@ async def test_a_verb_ends_at_its_deadline_and_never_takes_effect_later(engine: 
             await engine.enqueue([job("first")])
         assert time.monotonic() - began < 2
         patient = asyncio.ensure_future(engine.enqueue([job("patient")]))
-        await asyncio.sleep(0.05)  # the writer's thread waits for the lock with it
+        await stays(lambda: not patient.done(), "the writer's thread waits for the lock with it", 0.05)
         with within(0.2), pytest.raises(EngineUnavailable, match="nothing was done"):
             await engine.enqueue([job("impatient")])
         other.tell("go")
@@ -144,13 +145,13 @@ async def test_verbs_that_wait_together_end_each_at_its_own_deadline(engine: Sql
 async def test_a_verb_whose_step_runs_past_its_deadline_says_that_its_effect_is_not_known(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ):
-    enqueue = Step.enqueue
+    enqueue = Transaction.enqueue
 
-    def slow(step: Step, jobs: list[NewJob]) -> object:
+    def slow(transaction: Transaction, jobs: list[NewJob]) -> object:
         time.sleep(0.4)
-        return enqueue(step, jobs)
+        return enqueue(transaction, jobs)
 
-    monkeypatch.setattr(Step, "enqueue", slow)
+    monkeypatch.setattr(Transaction, "enqueue", slow)
     jobs = [job(f"j{number}") for number in range(10)]
     with within(0.1), pytest.raises(EngineUnavailable, match="not known whether it took effect"):
         await engine.enqueue(jobs)

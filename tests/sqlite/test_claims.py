@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.engine.contract import Failed, Succeeded, Worker
 from headgate.engine.sqlite import SqliteEngine
-from headgate.engine.sqlite.step import Claims
+from headgate.engine.sqlite.transaction import Claims
 from headgate.job import JobState, NewJob
 from tests.sqlite.conftest import OpenEngine
 

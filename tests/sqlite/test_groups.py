@@ -16,6 +16,7 @@ from headgate.errors import ConfigError, JobExists, LeaseLost, StaleMessage
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.sqlite.conftest import OpenEngine, writer
+from tests.support.waiting import turns
 
 A = (Use(Key("A").ident),)
 
@@ -181,7 +182,7 @@ async def test_messages_of_a_group_that_is_done_again_are_not_taken_for_stale(en
 
         engine._opened()._writer.post(wait)
         messages = [asyncio.ensure_future(engine.exchange("w", [], 1, number=n)) for n in (1, 2, 3)]
-        await asyncio.sleep(0.05)
+        await turns(10)
         go.set()
         answers = await asyncio.gather(*messages)
     assert [len(answer.attempts) for answer in answers] == [1, 1, 1]
@@ -205,7 +206,7 @@ async def test_an_exchange_without_a_lease_fails_alone(engine: SqliteEngine):
 
 async def test_an_operation_that_nobody_waits_for_any_more_is_whole_or_absent(engine: SqliteEngine):
     tasks = [asyncio.ensure_future(engine.enqueue([job(f"a{n}"), job(f"b{n}")])) for n in range(50)]
-    await asyncio.sleep(0)
+    await turns()
     for task in tasks[::2]:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

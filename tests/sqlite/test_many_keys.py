@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Limit, Override, Succeeded, Worker
 from headgate.engine.rules.audit import audit
 from headgate.engine.rules.in_force import KEEP_COMPUTED
+from headgate.engine.rules.status import COUNTED_MOST
 from headgate.engine.sqlite import SqliteEngine
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
@@ -112,17 +115,18 @@ async def test_pages_cost_what_they_show(open_engine: OpenEngine):
     assert len(in_use) == FEW
 
 
-async def test_a_change_that_its_caller_did_not_live_to_complete_is_completed_by_sweeps(
+async def test_a_change_of_very_many_keys_is_completed_by_sweeps(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("headgate.engine.sqlite.step.SLICE", 10)
+    monkeypatch.setattr("headgate.engine.sqlite.transaction.SLICE", 10)
     await crowd(engine, 35)
 
-    async def die(*_: object) -> None: ...
-
-    with monkeypatch.context() as patch:
-        patch.setattr(SqliteEngine, "_act_on_changes", die)
-        await engine.declare([Limit("A", "concurrency", 2)], now=START)
+    woken, loop = asyncio.Event(), asyncio.get_running_loop()
+    engine.watch_work(lambda: loop.call_soon_threadsafe(woken.set) and None, ["elsewhere"])
+    await woken.wait()  # the first look at other processes' commits wakes all
+    woken.clear()
+    await engine.declare([Limit("A", "concurrency", 2)], now=START)
+    await asyncio.wait_for(woken.wait(), 10)  # a worker has to go on with it, whatever it serves
     snapshot = await engine.snapshot(now=START)
     assert snapshot.unsettled == {key(number) for number in range(10, 35)}
     assert audit(snapshot) == []
@@ -130,6 +134,7 @@ async def test_a_change_that_its_caller_did_not_live_to_complete_is_completed_by
     (late,) = await engine.enqueue([job("late", key(30))], now=START)
     assert late.state is JobState.WAITING, "it stands behind the one that waits"
     assert await engine.states(["w9", "w10", "w30"]) == [JobState.READY, JobState.WAITING, JobState.READY]
+    assert (await engine.exchange("w", [], 0, now=START)).next_due == 0, "the worker is to sweep at once"
     swept = await engine.sweep(now=START)
     assert swept.more
     while swept.more:
@@ -140,14 +145,50 @@ async def test_a_change_that_its_caller_did_not_live_to_complete_is_completed_by
     assert JobState.WAITING not in await engine.states([f"w{number}" for number in range(35)])
 
 
-async def test_a_change_is_complete_when_its_verb_returns(
+async def test_an_override_that_ends_is_acted_on_in_slices(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("headgate.engine.sqlite.step.SLICE", 10)
+    monkeypatch.setattr("headgate.engine.sqlite.transaction.SLICE", 10)
     await crowd(engine, 35)
-    await engine.override(Override("A", 2, at=START, until=START + SECOND), now=START)
-    assert JobState.WAITING not in await engine.states([f"w{number}" for number in range(35)])
+    await engine.override(Override("A", 0, at=START, until=START + SECOND), now=START)
     assert (await engine.snapshot(now=START)).unsettled == frozenset()
+    await engine.declare([Limit("A", "concurrency", 2)], now=START)
+    swept = await engine.sweep(now=START + SECOND)
+    assert swept.more
+    while swept.more:
+        swept = await engine.sweep(now=START + SECOND)
+    assert JobState.WAITING not in await engine.states([f"w{number}" for number in range(35)])
+
+
+async def test_lowering_a_limit_costs_the_same_whatever_waits_for_it(open_engine: OpenEngine):
+    path = (await open_engine()).path
+    few, many = await open_engine(at=f"{path}.few"), await open_engine()
+    await crowd(few, FEW)
+    await crowd(many, MANY)
+
+    async def lower(engine: SqliteEngine) -> None:
+        await engine.override(Override("A", 0, at=START), now=START)
+        await engine.declare([Limit("A", "concurrency", 3)], now=START)
+
+    assert await instructions(many, lower) <= await instructions(few, lower) * 1.05 + 20
+    assert (await many.snapshot(now=START)).unsettled == frozenset()
+
+
+async def test_the_first_page_of_limits_counts_no_further_than_it_must(open_engine: OpenEngine):
+    path = (await open_engine()).path
+    few, many = await open_engine(at=f"{path}.few"), await open_engine()
+    await crowd(few, COUNTED_MOST - 1)
+    await crowd(many, MANY)
+    exact, bound = (
+        (await few.limits("A", limit=1, now=START))[0],
+        (await many.limits("A", limit=1, now=START))[0],
+    )
+    assert (exact.exact, exact.held, exact.waiting) == (True, COUNTED_MOST - 1, COUNTED_MOST - 1)
+    assert (bound.exact, bound.held, bound.waiting) == (False, COUNTED_MOST, COUNTED_MOST)
+    assert (await many.limits("A", now=START))[0].held == MANY
+    await few.enqueue([job(f"more{number}", key(7)) for number in range(COUNTED_MOST)], now=START)
+    one = (await few.limits("A", after=("A", "A=00006", ""), limit=1, now=START))[0]
+    assert (one.key, one.exact, one.held, one.waiting) == ("A=00007", False, 1, COUNTED_MOST)
 
 
 async def test_numbers_computed_for_idle_keys_are_forgotten(engine: SqliteEngine):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib import resources
 
 import apsw
 import pytest
 
-from headgate.engine.sqlite import statements
 from headgate.engine.sqlite.connection import Connection, connect
 from headgate.engine.sqlite.migrate import migrate
-from headgate.engine.sqlite.statements import listed, names, sql
+from headgate.engine.sqlite.statements import listed, sections, sql
 
+NAMES = sorted(sections())
 FOR_PEOPLE = {
     "adopt": "a new cap on a task or queue counts everything that runs",
     "all_computed": "the table of limits",
@@ -29,7 +28,7 @@ FOR_PEOPLE = {
 """Looked at, never in the way of a job: these may scan."""
 
 FIRST_ENTRY = {
-    "turn": "asks whether jobs_aside has a first entry",
+    "begin_exchange": "asks whether jobs_aside has a first entry",
 }
 """A scan of a partial index that ends with its first row."""
 
@@ -66,11 +65,10 @@ def plan(connection: Connection, name: str) -> list[str]:
 
 def header(name: str) -> str:
     """The comment that a statement begins with."""
-    text = (resources.files(statements) / f"{name}.sql").read_text("utf-8")
-    return " ".join(line[2:].strip() for line in text.splitlines() if line.startswith("--"))
+    return " ".join(line[2:].strip() for line in sections()[name].splitlines() if line.startswith("--"))
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - set(FOR_PEOPLE)))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(FOR_PEOPLE)))
 def test_no_statement_of_the_hot_path_scans_what_grows(name: str, connection: Connection):
     scans = [step for step in plan(connection, name) if JOBS_AND_HOLDERS.match(step)]
     if name in FIRST_ENTRY:
@@ -80,7 +78,7 @@ def test_no_statement_of_the_hot_path_scans_what_grows(name: str, connection: Co
         assert scans == []
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - set(FOR_PEOPLE)))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(FOR_PEOPLE)))
 def test_no_statement_of_the_hot_path_scans_a_table_without_being_allowed_to(
     name: str, connection: Connection
 ):
@@ -89,12 +87,12 @@ def test_no_statement_of_the_hot_path_scans_a_table_without_being_allowed_to(
     assert scanned - {"k", "q", "r", "t", "w", "json_each", "CONSTANT"} <= SMALL_TABLES
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - set(FOR_PEOPLE) - set(FEW)))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(FOR_PEOPLE) - set(FEW)))
 def test_no_statement_of_the_hot_path_sorts(name: str, connection: Connection):
     assert [step for step in plan(connection, name) if "TEMP B-TREE" in step] == []
 
 
-@pytest.mark.parametrize("name", [name for name in names() if "Reads:" in header(name)])
+@pytest.mark.parametrize("name", [name for name in NAMES if "Reads:" in header(name)])
 def test_a_statement_reads_through_the_indexes_that_its_header_names(name: str, connection: Connection):
     steps = " ; ".join(plan(connection, name))
     promised = re.findall(
@@ -110,14 +108,14 @@ def test_a_statement_reads_through_the_indexes_that_its_header_names(name: str, 
         assert "sqlite_autoindex_jobs_1" in steps
 
 
-@pytest.mark.parametrize("name", [name for name in names() if "Writes: jobs by rowid" in header(name)])
+@pytest.mark.parametrize("name", [name for name in NAMES if "Writes: jobs by rowid" in header(name)])
 def test_a_statement_that_writes_jobs_finds_them_by_number(name: str, connection: Connection):
     steps = plan(connection, name)
     assert any(re.match(r"SEARCH jobs USING INTEGER PRIMARY KEY", step) for step in steps), steps
 
 
 def test_every_exception_in_this_file_is_still_a_statement():
-    assert {*FOR_PEOPLE, *FIRST_ENTRY, *FEW} <= set(names())
+    assert {*FOR_PEOPLE, *FIRST_ENTRY, *FEW} <= set(NAMES)
 
 
 def test_every_partial_index_is_used_by_some_statement(connection: Connection):
@@ -127,7 +125,7 @@ def test_every_partial_index_is_used_by_some_statement(connection: Connection):
             "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
         )
     ]
-    plans = " ; ".join(step for name in names() for step in plan(connection, name))
+    plans = " ; ".join(step for name in NAMES for step in plan(connection, name))
     assert [index for index in indexes if index not in plans] == []
 
 

@@ -16,7 +16,7 @@ from headgate.errors import EngineUnavailable
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.sqlite.conftest import OpenEngine
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, stays, turns
 
 A = (Use(Key("A").ident),)
 
@@ -62,7 +62,7 @@ async def test_two_engines_of_one_process_see_each_other_at_once(open_engine: Op
 async def test_closing_waits_for_what_was_handed_in(engine: SqliteEngine):
     await engine.declare([Limit("A", "concurrency", 1)])
     tasks = [asyncio.ensure_future(engine.enqueue([job(f"j{n}")])) for n in range(300)]
-    await asyncio.sleep(0)
+    await turns()
     await engine.close()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     stored = [n for n, result in enumerate(results) if isinstance(result, list)]
@@ -110,10 +110,10 @@ async def test_a_loop_that_ends_with_work_in_flight_harms_nobody(engine: SqliteE
     def abandon(name: str) -> None:
         loop = asyncio.new_event_loop()
         tasks = [loop.create_task(engine.enqueue([job(f"{name}-{n}")])) for n in range(20)]
-        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(turns())
         for task in tasks:
             task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
+        loop.run_until_complete(turns())
         loop.close()
 
     await asyncio.gather(*(asyncio.to_thread(abandon, f"t{n}") for n in range(5)))
@@ -150,6 +150,5 @@ async def test_an_idle_engine_commits_nothing_and_wakes_nobody(engine: SqliteEng
     before = len(rings)
     for _ in range(10):
         assert (await engine.sweep()).due == 0
-    await asyncio.sleep(0.1)
+    await stays(lambda: len(rings) == before, "no ring")
     end()
-    assert len(rings) == before

@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -29,6 +28,7 @@ from tests.support.postgres_binaries import (
     temporary_root,
     version,
 )
+from tests.support.waiting import eventually
 
 
 def shown() -> str:
@@ -93,11 +93,10 @@ class PostgresProcess:
             self.process = subprocess.Popen(
                 as_nobody(command), stdout=log, stderr=log, cwd="/", env=self.environment
             )
-        for _ in range(300):
-            if self.answers():
-                return
-            time.sleep(0.05)
-        raise RuntimeError((self.folder / "log").read_text()[-2000:])
+        try:
+            eventually(self.answers, "the server to answer")
+        except AssertionError:
+            raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
 
     def answers(self) -> bool:
         import psycopg
@@ -115,6 +114,10 @@ class PostgresProcess:
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             cursor = connection.execute(statement, values or None)  # pyright: ignore[reportArgumentType, reportCallIssue]
             return cursor.fetchall() if cursor.description else []
+
+    def waiting(self) -> int:
+        """How many statements wait for a lock."""
+        return self.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0]
 
     def kill(self) -> None:
         """As a power cut would: the postmaster and, through it, every backend at once."""

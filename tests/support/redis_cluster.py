@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import socket
 import time
-from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -13,6 +12,7 @@ import redis
 from headgate.engine.redis.servers import SLOTS, slot_of
 from tests.support.redis_leaks import check_all
 from tests.support.redis_servers import RedisProcess
+from tests.support.waiting import eventually
 
 PATIENCE = 30.0
 
@@ -43,8 +43,8 @@ class Cluster:
             _ask(node, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
         for node in self.nodes[1:]:
             _ask(node, "CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
-        _wait(
-            "all nodes to know each other", lambda: all(self._known(n) == len(self.nodes) for n in self.nodes)
+        eventually(
+            lambda: all(self._known(n) == len(self.nodes) for n in self.nodes), "all nodes to know each other"
         )
         for master, replica in zip(self.masters, self.replicas, strict=False):
             _ask(replica, "CLUSTER", "REPLICATE", self.id(master))
@@ -63,15 +63,15 @@ class Cluster:
 
     def wait(self) -> None:
         """Until every slot is served, and replicas are in step."""
-        _wait(
-            "the cluster",
+        eventually(
             lambda: all("cluster_state:ok" in _info(node) for node in self.nodes if node.process),
+            "the cluster",
         )
         for replica in self.replicas:
             if replica.process:
-                _wait(
-                    "a replica",
+                eventually(
                     lambda r=replica: "master_link_status:up" in str(_text(_ask(r, "INFO", "replication"))),
+                    "a replica",
                 )
 
     def _known(self, node: RedisProcess) -> int:
@@ -139,10 +139,3 @@ def _text(value: Any) -> str:
 
 def _info(node: RedisProcess) -> str:
     return _text(_ask(node, "CLUSTER", "INFO"))
-
-
-def _wait(what: str, done: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < until, f"waited too long for {what}"
-        time.sleep(0.05)

@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -21,6 +20,8 @@ from typing import Any
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from tests.support.waiting import eventually
 
 STARTING = 20.0
 ONCE = Retry(NoBackoff(), 0)
@@ -106,21 +107,21 @@ class RedisProcess:
 
     def wait(self) -> None:
         """Until it has loaded its data."""
-        until = time.monotonic() + STARTING
-        while True:
-            try:
-                with self.client() as client:
-                    client.ping()
-                return
-            except redis.AuthenticationError:
-                return
-            except (redis.ConnectionError, redis.BusyLoadingError):
-                if time.monotonic() > until:
-                    log = self.directory / "server.log"
-                    raise AssertionError(
-                        f"the server does not start: {log.read_text() if log.exists() else ''}"
-                    ) from None
-                time.sleep(0.02)
+        try:
+            eventually(self._answers, "the server to start", STARTING, every=0.02)
+        except AssertionError as error:
+            log = self.directory / "server.log"
+            raise AssertionError(f"{error}: {log.read_text() if log.exists() else ''}") from None
+
+    def _answers(self) -> bool:
+        try:
+            with self.client() as client:
+                client.ping()
+        except redis.AuthenticationError:
+            return True
+        except (redis.ConnectionError, redis.BusyLoadingError):
+            return False
+        return True
 
     def client(self, **options: Any) -> redis.Redis:
         """A blocking client, of somebody who may do everything."""

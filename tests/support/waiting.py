@@ -12,12 +12,14 @@ PATIENCE = 30.0
 """Seconds until a test gives up waiting; never reached when all is well."""
 
 
-def eventually(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until something is so; returns what it then is."""
+def eventually(
+    condition: Callable[[], Any], what: str, patience: float = PATIENCE, every: float = 0.005
+) -> Any:
+    """Wait until something is so, asking `every` so many seconds; returns what it then is."""
     deadline = time.monotonic() + patience
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {patience} s for {what}"
-        time.sleep(0.005)
+        time.sleep(every)
     return value
 
 
@@ -38,3 +40,12 @@ async def turns(count: int = 1) -> None:
     """Let everything else on the event loop go so many steps on."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def stays(condition: Callable[[], Any], what: str, seconds: float = 0.2) -> None:
+    """Something remains so for a while: proof, as far as waiting proves it, that something does not happen."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert condition(), f"not for {seconds} s: {what}"
+        await asyncio.sleep(0.005)
+    assert condition(), f"not for {seconds} s: {what}"

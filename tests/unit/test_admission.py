@@ -9,7 +9,7 @@ import pytest
 from headgate.clock import SECOND
 from headgate.engine.contract import Limit
 from headgate.engine.memory.ledger import MemoryLedger
-from headgate.engine.memory.store import Store
+from headgate.engine.memory.store import MemoryStore
 from headgate.engine.rules.admission import LOOK_MORE, OFFER_MOST, UNLIMITED, Admission
 from headgate.engine.rules.stored import Stored
 from headgate.job import JobState, NewJob
@@ -22,7 +22,7 @@ class Desk:
     """A store, and one admission after another over it."""
 
     def __init__(self, patience: int = 2) -> None:
-        self.store = Store()
+        self.store = MemoryStore()
         self.now = 1000 * SECOND
         self.patience = patience
         self.rates: set[str] = set()

@@ -317,7 +317,7 @@ def test_a_costly_head_waits_for_all_its_tokens() -> None:
 
 
 def test_a_timer_on_which_nobody_waits_is_a_problem() -> None:
-    assert only(snapshot(timers={R: 150})) == "a timer is armed for the rate 'R', on which nobody waits"
+    assert only(snapshot(timers={R: 150})) == "a timer is armed for the rate 'R', on which no job waits"
 
 
 def test_a_timer_of_a_concurrency_key_is_a_problem() -> None:

@@ -11,6 +11,7 @@ from headgate.engine.contract import Settings, Succeeded, Worker
 from headgate.engine.memory import MemoryEngine
 from headgate.errors import EngineUnavailable, SchemaMismatch
 from headgate.job import Job, JobState, NewJob
+from tests.support.waiting import turns, until
 
 
 class Counting(MemoryEngine):
@@ -84,7 +85,7 @@ async def test_a_waiter_that_gives_up_leaves_nothing_behind(engine: Counting):
     with pytest.raises(asyncio.CancelledError):
         await waiter
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
-    assert not engine._on_ended
+    assert not engine._sleepers.for_ended
 
 
 async def test_a_store_that_goes_away_and_comes_back_is_waited_for(
@@ -93,9 +94,7 @@ async def test_a_store_that_goes_away_and_comes_back_is_waited_for(
     await engine.enqueue([NewJob("j", "t")])
     engine.broken = True
     waiter = asyncio.create_task(OpenStore(engine).ended("j"))
-    async with asyncio.timeout(10):
-        while engine.refused < 3:  # noqa: ASYNC110 - a refusal tells nobody
-            await asyncio.sleep(0.01)
+    await until(lambda: engine.refused >= 3, patience=10)
     assert not waiter.done()
     engine.broken = False
     await finish(engine, ["j"])
@@ -123,7 +122,7 @@ def test_each_loop_has_its_own_watcher(engine: Counting):
 
     async def wait() -> Job | None:
         waiter = asyncio.create_task(store.ended("j"))
-        await asyncio.sleep(0)
+        await turns()
         await finish(engine, ["j"])
         return await waiter
 

@@ -9,6 +9,7 @@ import pytest
 
 from headgate.app.sync import SyncLoop, twin
 from headgate.errors import HeadgateError
+from tests.support.waiting import turns
 
 
 class Thing:
@@ -17,7 +18,7 @@ class Thing:
 
     async def add(self, a: int, b: int = 1) -> int:
         """Add."""
-        await asyncio.sleep(0)
+        await turns()
         return a + b
 
     async def fail(self) -> None:
@@ -55,12 +56,12 @@ def test_a_twin_raises_what_its_method_raises(thing: Thing):
         thing.fail_sync()
 
 
-def test_a_twin_called_inside_the_portal_is_refused_instead_of_waiting_for_itself(thing: Thing):
+def test_a_twin_called_inside_the_sync_loop_is_refused_instead_of_waiting_for_itself(thing: Thing):
     with pytest.raises(HeadgateError, match="await its twin"):
         thing.nested_sync()
 
 
-def test_one_portal_serves_many_threads(thing: Thing):
+def test_one_sync_loop_serves_many_threads(thing: Thing):
     sums: list[int] = []
     before = set(threading.enumerate())  # other tests may have left sync loops of their own
     threads = [threading.Thread(target=lambda: sums.append(thing.add_sync(1))) for _ in range(20)]
@@ -72,7 +73,7 @@ def test_one_portal_serves_many_threads(thing: Thing):
     assert sum(thread.name == "headgate-sync" for thread in set(threading.enumerate()) - before) == 1
 
 
-def test_a_closed_portal_opens_again(thing: Thing):
+def test_a_closed_sync_loop_opens_again(thing: Thing):
     thing.add_sync(1)
     thing.sync_loop.close()
     thing.sync_loop.close()

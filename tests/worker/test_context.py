@@ -7,6 +7,7 @@ from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.retry import Retry
 from headgate.worker import run_until_idle
+from tests.support.waiting import turns
 from tests.worker.stand_in import FailingEngine, StandIn, put, stored, tasks, until, working
 
 
@@ -52,11 +53,10 @@ def test_outside_of_a_job_there_is_no_current_job():
 
 
 async def test_jobs_that_run_side_by_side_do_not_mix_up_who_they_are(engine):
-    import asyncio
 
     async def work():
         mine = current_job().id
-        await asyncio.sleep(0)
+        await turns()
         assert current_job().id == mine
 
     task = StandIn("work", work)

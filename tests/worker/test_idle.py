@@ -12,6 +12,7 @@ from headgate.keys import Key, canonical
 from headgate.periodic import schedule
 from headgate.retry import Retry
 from headgate.worker import Worker, run_until_idle
+from tests.support.waiting import turns
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, ended, put, stored, tasks
 
 
@@ -49,7 +50,7 @@ async def test_jobs_behind_a_limit_are_run_one_after_the_other(engine):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0)
+        await turns()
         running -= 1
 
     task, uses = StandIn("work", work), canonical([(Key("A"), 1)])

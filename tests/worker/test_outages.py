@@ -8,6 +8,7 @@ from headgate.errors import EngineUnavailable, SchemaMismatch
 from headgate.job import JobState
 from headgate.worker import Worker
 from headgate.worker.engine_status import LONGEST_BACKOFF, Backoff
+from tests.support.waiting import turns
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, ended, put, tasks, working
 
 
@@ -111,7 +112,7 @@ async def test_a_crash_at_work_is_logged_at_once_and_raised_at_the_end(failing: 
     failing.exchange = broken
     await failing.resume("default")
     await watcher.seen("stopped")
-    await asyncio.sleep(0)  # the callbacks of the task that just ended
+    await turns()  # the callbacks of the task that just ended
     with pytest.raises(SchemaMismatch):
         await worker.__aexit__(None, None, None)
     assert "the worker ended" in caplog.text

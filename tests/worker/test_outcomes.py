@@ -11,6 +11,7 @@ from headgate.errors import CancelJob, FailJob, RetryLater, Snooze
 from headgate.job import JobState
 from headgate.retry import Retry
 from headgate.worker import run_until_idle
+from tests.support.waiting import turns
 from tests.worker.stand_in import StandIn, error_of, put, stored, tasks
 
 
@@ -175,7 +176,7 @@ async def test_outcomes_that_are_not_sent_yet_count_as_work_and_cannot_pile_up(e
         return answer
 
     async def work(n):
-        await asyncio.sleep(0.001 * (n % 3))
+        await turns(n % 3)
 
     monkeypatch.setattr(type(engine), "exchange", counted)
     task = StandIn("work", work)

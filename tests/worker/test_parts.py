@@ -16,6 +16,7 @@ from headgate.worker import run_until_idle
 from headgate.worker.run.capacity import PROMPT_ANSWER, Capacity
 from headgate.worker.run.suspects import SuspectsTurn
 from headgate.worker.run.threads import Threads
+from tests.support.waiting import turns
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, tasks, working
 
 
@@ -82,7 +83,7 @@ async def test_a_part_with_work_is_served_beside_one_with_a_long_backlog():
 
     async def work(part):
         order.append(part)
-        await asyncio.sleep(0.001)
+        await turns(3)
 
     task = StandIn("work", work)
     first, second = split.stores

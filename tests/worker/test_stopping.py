@@ -12,6 +12,7 @@ from headgate.errors import HeadgateError
 from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.worker import Worker
+from tests.support.waiting import turns, until
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, put, stored, tasks, working
 
 
@@ -208,9 +209,11 @@ async def test_a_thread_that_ends_in_the_last_moment_counts(engine):
 
 async def claimed(engine: FailingEngine, id: str) -> None:
     """Return once the worker has claimed the job, of which it may know nothing yet."""
-    async with asyncio.timeout(20):
-        while (await stored(engine, id)).state is not JobState.RUNNING:  # noqa: ASYNC110 - the claim tells nobody
-            await asyncio.sleep(0)
+
+    async def running() -> bool:  # the claim tells nobody
+        return (await stored(engine, id)).state is JobState.RUNNING
+
+    await until(running, f"job {id} to run", 20)
 
 
 async def test_jobs_that_arrive_after_the_stop_are_given_back_unrun(failing: FailingEngine):
@@ -237,7 +240,7 @@ async def test_a_worker_whose_engine_never_answers_still_stops(failing: FailingE
         failing.open_gate.clear()
         before = watcher.count("idle")
         await failing.resume("default")
-        await asyncio.sleep(0)
+        await turns()
         assert watcher.count("idle") == before
 
 

@@ -238,11 +238,12 @@ def test_what_a_process_noted_names_its_store_and_the_workers_that_did_not_retir
         for worker in ("a", "b", "c"):
             registrations.note_begin(worker)
         registrations.note_end("b")
+        registrations.note_left("c")
         os.write(file.fileno(), b'{"type":"begun","wor')  # it died while it wrote
-        store, workers = registrations.read_notes(file.fileno())
-    assert store is not None
-    assert store.url == "sqlite:///jobs.db"
-    assert workers == ["a", "c"]
+        notes = registrations.read_notes(file.fileno())
+    assert notes.store is not None
+    assert notes.store.url == "sqlite:///jobs.db"
+    assert (notes.workers, notes.left) == (["a", "c"], ["c"])
 
 
 DOWN = """

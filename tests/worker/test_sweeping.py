@@ -7,6 +7,7 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Limit, Worker
 from headgate.job import JobState
 from headgate.keys import Key, canonical
+from tests.support.waiting import turns
 from tests.worker.stand_in import StandIn, ended, lateness, put, working
 
 
@@ -84,5 +85,5 @@ async def test_an_idle_worker_asks_the_engine_about_twice_a_second_at_most(faili
     calls = recorded(failing)
     async with working(failing, StandIn("work", nothing)) as (_, watcher):
         await watcher.seen("swept", 3)
-        await asyncio.sleep(0)
+        await turns()
     assert len(calls) <= 9

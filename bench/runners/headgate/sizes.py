@@ -17,11 +17,12 @@ def records(url: str) -> int:
 
 
 def _sqlite(url: str) -> int:
-    import sqlite3
+    # The engine's own library: another one in this process would not see its locks, and remove its log on closing.
+    import apsw
 
-    connection = sqlite3.connect(urlsplit(url).path[1:])
+    connection = apsw.Connection(urlsplit(url).path[1:])
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    total = sum(connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in tables)
+    total = sum(connection.execute(f'SELECT count(*) FROM "{name}"').get for name in tables)
     connection.close()
     return total
 

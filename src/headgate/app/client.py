@@ -111,6 +111,8 @@ class Client:
         engine = (await self.opened()).engine
         if connection is not None:
             stored = await self._enqueue_within(engine, jobs, connection)
+        elif not self.limits.unsent():
+            stored = await engine.enqueue(jobs)
         else:
             with self.limits.carried() as limits:
                 stored = await engine.enqueue(jobs, limits=limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -66,13 +67,14 @@ class JobInfo(Info, frozen=True):
 
 
 def job_info(job: Job) -> JobInfo:
-    """A stored job for people."""
+    """A stored job for people. A payload that is no JSON is shown as none, and `error` says so."""
+    read = _Payloads()
     return JobInfo(
         id=job.id,
         task=job.task,
         queue=job.queue,
         state=job.state,
-        args=decode(job.args),
+        args=read("arguments", decode, job.args),
         tenant=job.tenant or None,
         priority=job.priority,
         due=from_us(job.due),
@@ -88,11 +90,11 @@ def job_info(job: Job) -> JobInfo:
         lost=job.lost,
         retry=job.retry,
         unique=job.unique,
-        metadata=decode_object(job.metadata),
+        metadata=read("metadata", decode_object, job.metadata) or {},
         cancel_requested=job.cancel_requested,
-        error=job.error,
-        result=_value(job.result),
-        progress=_value(job.progress),
+        result=read("result", _value, job.result),
+        progress=read("progress", _value, job.progress),
+        error=job.error or read.problem,
         attempts=tuple(_attempt(past) for past in job.history),
     )
 
@@ -201,6 +203,20 @@ def worker_info(status: WorkerStatus) -> WorkerInfo:
 
 def _when(value: int | None) -> datetime | None:
     return None if value is None else from_us(value)
+
+
+class _Payloads:
+    """Reads the payloads of a job; `problem` names the last one that could not be read."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+
+    def __call__(self, what: str, read: Callable[[Any], Any], text: str | None) -> Any:
+        try:
+            return read(text)
+        except (msgspec.MsgspecError, ValueError) as error:
+            self.problem = f"its stored {what} cannot be read: {error}"
+            return None
 
 
 def _value(text: str | None) -> Any:

@@ -125,9 +125,13 @@ def _work(config: ProcessConfig) -> int:
     """In this process. The app is loaded first, so that what is wrong with its name is a usage error."""
     from headgate.worker.process.child import work
     from headgate.worker.process.load_app import load_app
+    from headgate.worker.process.retire_at_exit import RetireAtExit
 
+    retirement = RetireAtExit()
     load_app(config.target, factory=config.factory, app_dir=config.app_dir)
-    return work(config)
+    code = work(config)
+    retirement.stopped = code == DONE
+    return code
 
 
 def _supervise(config: ProcessConfig) -> int:

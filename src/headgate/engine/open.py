@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from headgate.engine.contract import Engine, Part, Settings, Wake
+from headgate.engine.contract import Engine, Settings
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -148,25 +148,9 @@ def shown_url(url: str) -> str:
     return _PASSWORD.sub(r"\1…", shown)
 
 
-@runtime_checkable
-class MovingClock(Protocol):
-    """A clock that somebody moves, and that tells when it was moved."""
-
-    def __call__(self) -> int: ...
-
-    def watch(self, wake: Wake) -> Callable[[], None]: ...
-
-
 def make_engine(url: str, settings: Settings, clock: Clock | None = None) -> Engine:
     """An engine that is not open yet. `clock` replaces the store's own: tests move it."""
     parts = _split(check_url(url))
-    engine = _engine(parts, url, settings, clock)
-    if isinstance(clock, MovingClock):
-        _wake_on_moves(engine, clock)
-    return engine
-
-
-def _engine(parts: SplitResult, url: str, settings: Settings, clock: Clock | None) -> Engine:
     match parts.scheme:
         case "memory":
             return _memory(parts, settings, clock)
@@ -214,24 +198,3 @@ def _redis(url: str, settings: Settings, clock: Clock | None) -> Engine:
     from headgate.engine.redis import RedisEngine
 
     return RedisEngine(redis_target(url), settings, clock=clock)
-
-
-def _wake_on_moves(engine: Engine, clock: MovingClock) -> None:
-    """When time jumps, a worker that sleeps until the next due time must look again, in every part of the store."""
-    for part in dict.fromkeys((engine, *engine.parts())):
-        _wake_part_on_moves(part, clock)
-
-
-def _wake_part_on_moves(part: Part, clock: MovingClock) -> None:
-    watch_work = part.watch_work
-
-    def watch(wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        ends = watch_work(wake, queues), clock.watch(wake)
-
-        def end() -> None:
-            for one in ends:
-                one()
-
-        return end
-
-    part.watch_work = watch

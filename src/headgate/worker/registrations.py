@@ -34,7 +34,22 @@ class RetiredNote(msgspec.Struct, frozen=True, tag="retired"):
     worker: str
 
 
-Note = StoreNote | BegunNote | RetiredNote
+class LeftNote(msgspec.Struct, frozen=True, tag="left"):
+    """A worker has stopped without retiring, since a thread of it runs on until the process ends."""
+
+    worker: str
+
+
+Note = StoreNote | BegunNote | RetiredNote | LeftNote
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """What a process noted: its store, the workers that did not retire, and those of them that left a thread."""
+
+    store: StoreNote | None
+    workers: list[str]
+    left: list[str]
+
 
 _file: int | None = None
 _decoder: msgspec.json.Decoder[Note] = msgspec.json.Decoder(Note)
@@ -63,21 +78,28 @@ def note_end(worker: str) -> None:
     _write(RetiredNote(worker))
 
 
+def note_left(worker: str) -> None:
+    """A worker has stopped, and a thread of it runs on."""
+    _write(LeftNote(worker))
+
+
 def _write(note: Note) -> None:
     if _file is not None:
         os.write(_file, msgspec.json.encode(note) + b"\n")
 
 
-def read_notes(file: int) -> tuple[StoreNote | None, list[str]]:
-    """What a process noted: its store, and the workers that did not retire. A line that was cut off says nothing."""
+def read_notes(file: int) -> Notes:
+    """What a process noted in its file. A line that was cut off says nothing."""
     store: StoreNote | None = None
-    workers: dict[str, None] = {}
+    workers: dict[str, bool] = {}
     for line in os.pread(file, os.fstat(file).st_size, 0).split(b"\n")[:-1]:
         match note := _decoder.decode(line):
             case StoreNote():
                 store = note
             case BegunNote():
-                workers[note.worker] = None
+                workers[note.worker] = False
+            case LeftNote():
+                workers[note.worker] = True
             case RetiredNote():
                 workers.pop(note.worker, None)
-    return store, list(workers)
+    return Notes(store, list(workers), [worker for worker, left in workers.items() if left])

@@ -7,7 +7,7 @@ from heapq import merge
 from itertools import islice
 
 from headgate.engine.contract import Worker
-from headgate.engine.memory.store import JobLine, Store
+from headgate.engine.memory.store import JobLine, MemoryStore
 from headgate.engine.rules.blame import APART, GRAVE, Room, gravity, level
 from headgate.engine.rules.stored import Stored
 
@@ -16,7 +16,7 @@ class ReadyJobs:
     """The ready jobs of some queues in the order of a claim: queue after queue as given, or all queues as one."""
 
     def __init__(
-        self, store: Store, queues: Sequence[str] | None, worker: Worker, now: int, *, suspects: bool
+        self, store: MemoryStore, queues: Sequence[str] | None, worker: Worker, now: int, *, suspects: bool
     ) -> None:
         self.store = store
         self.queues = queues

@@ -1,4 +1,4 @@
-"""The memory engine's verbs. Each is one step under one lock; a step that raises is rolled back whole."""
+"""The memory engine's verbs. Each is one transaction under one lock; a transaction that raises is rolled back whole."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ from headgate.engine.contract import (
 from headgate.engine.memory import reading
 from headgate.engine.memory.claiming import ReadyJobs
 from headgate.engine.memory.rechecking import recheck
-from headgate.engine.memory.step import Step
-from headgate.engine.memory.store import Registered, Store
+from headgate.engine.memory.store import MemoryStore, Registered
 from headgate.engine.memory.sweeping import sweep
-from headgate.engine.rules.in_force import may_be_overridden
+from headgate.engine.memory.transaction import Transaction
+from headgate.engine.rules import steering
 from headgate.engine.rules.refused import lapsed, stale
-from headgate.engine.rules.status import limits_page
+from headgate.engine.rules.status import bounded, limits_page
+from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, RESTART, Steering, steer
 from headgate.engine.rules.stored import Stored
-from headgate.errors import ConfigError
-from headgate.job import PENDING, Job, JobState, NewJob
+from headgate.engine.sleepers import Sleepers, also_on_moves
+from headgate.job import Job, JobState, NewJob
 
 VERSION = 1
 
@@ -63,32 +64,27 @@ class MemoryEngine(Engine):
     def __init__(self, settings: Settings | None = None, clock: Callable[[], int] | None = None) -> None:
         self.settings = settings or Settings()
         self._clock = clock or now_us
-        self._store = Store()
+        self._store = MemoryStore()
         self._lock = threading.RLock()
-        self._on_work: dict[Wake, Sequence[str] | None] = {}
-        self._on_ended: dict[Wake, None] = {}
+        self._sleepers = Sleepers()
 
     @contextmanager
-    def _step(self, now: int | None) -> Generator[Step]:
+    def _transaction(self, now: int | None) -> Generator[Transaction]:
         with self._lock:
-            step = Step(self._store, self.settings, self._clock() if now is None else now)
+            transaction = Transaction(self._store, self.settings, self._clock() if now is None else now)
             try:
-                yield step
-                step.admission.offer()
+                yield transaction
+                transaction.admission.offer()
             except BaseException:
                 self._store.roll_back()
                 raise
             self._store.undo.clear()
-        self._signal(step)
+        self._signal(transaction)
 
-    def _signal(self, step: Step) -> None:
-        queues = set(step.ledger.readied.values())
-        for wake, served in list(self._on_work.items()):
-            if step.call_workers or (queues if served is None else queues.intersection(served)):
-                wake()
-        if step.ended:
-            for wake in list(self._on_ended):
-                wake()
+    def _signal(self, transaction: Transaction) -> None:
+        self._sleepers.work(None if transaction.call_workers else {*transaction.ledger.readied.values()})
+        if transaction.ended:
+            self._sleepers.ended()
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -109,26 +105,22 @@ class MemoryEngine(Engine):
     async def enqueue(
         self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[Enqueued]:
-        with self._step(now) as step:
-            step.declare(limits)
-            return step.enqueue(jobs)
+        with self._transaction(now) as transaction:
+            transaction.declare(limits)
+            return transaction.enqueue(jobs)
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[ImportResult]:
-        with self._step(now) as step:
-            step.declare(limits)
-            return [step.take_over(record) for record in records]
+        with self._transaction(now) as transaction:
+            transaction.declare(limits)
+            return [transaction.take_over(record) for record in records]
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
     ) -> bool:
-        with self._step(now) as step:
-            if self._store.ticks.get(name) != seen:
-                return False
-            self._store.put(self._store.ticks, name, at)
-            step.enqueue([job for job in jobs if job.id not in self._store.jobs])
-            return True
+        with self._transaction(now) as transaction:
+            return steering.tick(transaction, name, seen, at, jobs)
 
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
         with self._lock:
@@ -137,16 +129,16 @@ class MemoryEngine(Engine):
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
-        with self._step(now) as step:
-            step.lose_worker(worker.id)
-            self._store.put(self._store.workers, worker.id, Registered(worker, step.now))
-            return step.now
+        with self._transaction(now) as transaction:
+            transaction.lose_worker(worker.id)
+            self._store.put(self._store.workers, worker.id, Registered(worker, transaction.now))
+            return transaction.now
 
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
-        with self._step(now) as step:
-            entry = self._leased(worker, step.now)
-            entry.lease_until = step.now + entry.worker.lease
-            return Beat(self._cancelling(worker), step.now)
+        with self._transaction(now) as transaction:
+            entry = self._leased(worker, transaction.now)
+            entry.lease_until = transaction.now + entry.worker.lease
+            return Beat(self._cancelling(worker), transaction.now)
 
     def _leased(self, worker: str, now: int) -> Registered:
         entry = self._store.workers.get(worker)
@@ -168,9 +160,9 @@ class MemoryEngine(Engine):
         return tuple(job.id for job in self._store.running.get(worker, {}).values() if job.cancel_requested)
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
-        with self._step(now) as step:
+        with self._transaction(now) as transaction:
             for job in self._store.running_of(worker):
-                step.release(job)
+                transaction.release(job)
             self._store.put(self._store.workers, worker, None)
 
     async def exchange(
@@ -184,116 +176,98 @@ class MemoryEngine(Engine):
         suspects: bool = True,
         now: int | None = None,
     ) -> Exchanged:
-        with self._step(now) as step:
-            claimer = self._in_turn(worker, number, step.now).worker
+        with self._transaction(now) as transaction:
+            claimer = self._in_turn(worker, number, transaction.now).worker
             known = claimer.tasks
             refused = [
-                (report.job, report.attempt) for report in reports if not self._report(step, worker, report)
+                (report.job, report.attempt)
+                for report in reports
+                if not self._report(transaction, worker, report)
             ]
-            step.admission.offer()
-            step.ledger.claimer = worker
-            ready = ReadyJobs(self._store, queues, claimer, step.now, suspects=suspects)
-            more = step.admission.claim_many(want, known, ready)
+            transaction.admission.offer()
+            transaction.ledger.claimer = worker
+            ready = ReadyJobs(self._store, queues, claimer, transaction.now, suspects=suspects)
+            more = transaction.admission.claim_many(want, known, ready)
             return Exchanged(
-                attempts=tuple(_attempt(job) for job in step.ledger.started),
+                attempts=tuple(_attempt(job) for job in transaction.ledger.started),
                 refused=tuple(refused),
                 cancelling=self._cancelling(worker),
                 next_due=reading.next_due(self._store),
                 more=more,
-                now=step.now,
-                set_aside=tuple(step.admission.unknown),
+                now=transaction.now,
+                set_aside=tuple(transaction.admission.unknown),
             )
 
-    def _report(self, step: Step, worker: str, report: Report) -> bool:
+    def _report(self, transaction: Transaction, worker: str, report: Report) -> bool:
         """The fence: a report counts only for a running attempt of this worker."""
         job = self._store.running.get(worker, {}).get(report.job)
         if job is None or job.attempt != report.attempt:
             return False
         if isinstance(report, Progress):
             self._store.change(job, progress=report.value)
-            step.ended = True
+            transaction.ended = True
         else:
-            step.settle(job, report)
+            transaction.settle(job, report)
         return True
 
     async def resume_worker(
         self, worker: str, number: int, known: Sequence[Known], *, now: int | None = None
     ) -> Resumed:
-        with self._step(now) as step:
-            self._in_turn(worker, number, step.now)
+        with self._transaction(now) as transaction:
+            self._in_turn(worker, number, transaction.now)
             named = set(known)
-            taken_back = step.take_back(self._store.running_of(worker), named)
+            taken_back = transaction.take_back(self._store.running_of(worker), named)
             alive = {(job.id, job.attempt) for job in self._store.running_of(worker)}
             return Resumed(
                 tuple(pair for pair in known if pair in alive),
                 taken_back,
                 self._cancelling(worker),
-                step.now,
+                transaction.now,
             )
 
     async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
-        with self._step(now) as step:
-            lost = [step.lose_worker(worker) for worker in workers if worker in self._store.workers]
+        with self._transaction(now) as transaction:
+            lost = [transaction.lose_worker(worker) for worker in workers if worker in self._store.workers]
             failed = tuple(job for one in lost for job in one.failed)
             return Lost(sum(one.attempts for one in lost), failed)
 
     async def recheck(
         self, after: str | None = None, *, most: int = 100, now: int | None = None
     ) -> Rechecked:
-        with self._step(now) as step:
-            return recheck(step, after, most)
+        with self._transaction(now) as transaction:
+            return recheck(transaction, after, most)
 
     async def sweep(self, *, now: int | None = None) -> Swept:
-        with self._step(now) as step:
-            return sweep(step)
+        with self._transaction(now) as transaction:
+            return sweep(transaction)
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return self._each(ids, {*PENDING, JobState.RUNNING}, Step.cancel, now)
+        return self._steer(CANCEL, ids, now)
 
     async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return self._each(ids, {JobState.FAILED, JobState.CANCELLED}, Step.restart, now)
+        return self._steer(RESTART, ids, now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return self._each(ids, {JobState.SCHEDULED}, Step.expedite, now)
+        return self._steer(EXPEDITE, ids, now)
 
     async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        ended = {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
-        return self._each(ids, ended, lambda step, job: step.store.remove(job), now)
+        return self._steer(DELETE, ids, now)
 
-    def _each(
-        self,
-        ids: Sequence[str],
-        allowed: set[JobState],
-        move: Callable[[Step, Stored], None],
-        now: int | None,
-    ) -> list[Verdict]:
-        with self._step(now) as step:
-            return [self._one(step, id, allowed, move) for id in ids]
-
-    def _one(
-        self, step: Step, id: str, allowed: set[JobState], move: Callable[[Step, Stored], None]
-    ) -> Verdict:
-        job = self._store.jobs.get(id)
-        if job is None or job.state not in allowed or self._taken_by_another(step, job, move):
-            return Verdict(id, False, job and job.state)
-        move(step, job)
-        return Verdict(id, True, job.state)
-
-    def _taken_by_another(self, step: Step, job: Stored, move: Callable[[Step, Stored], None]) -> bool:
-        """A restart must not make a second unfinished job of one unique key."""
-        return move is Step.restart and (job.tenant, job.spec.unique) in self._store.unique
+    def _steer(self, verb: Steering, ids: Sequence[str], now: int | None) -> list[Verdict]:
+        with self._transaction(now) as transaction:
+            return steer(transaction, verb, ids)
 
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
-        with self._step(now):
+        with self._transaction(now):
             before = len(self._store.paused)
             self._store.paused.add(queue)
             return len(self._store.paused) > before
 
     async def resume(self, queue: str, *, now: int | None = None) -> bool:
-        with self._step(now) as step:
-            step.call_workers = True
+        with self._transaction(now) as transaction:
+            transaction.call_workers = True
             was = queue in self._store.paused
             self._store.paused.discard(queue)
             return was
@@ -301,30 +275,22 @@ class MemoryEngine(Engine):
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
-        with self._step(now) as step:
-            step.declare(limits)
+        with self._transaction(now) as transaction:
+            transaction.declare(limits)
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
-        with self._step(now) as step:
-            if not may_be_overridden(self._store.book, override.name):
-                raise ConfigError(
-                    f"no limit is named {override.name!r}; see `headgate limits` for those there are"
-                )
-            step.set_override((override.name, override.value, override.tenant), override)
+        with self._transaction(now) as transaction:
+            steering.override(transaction, override)
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
     ) -> bool:
-        with self._step(now) as step:
-            scope = (name, value, tenant)
-            if scope not in self._store.book.overrides:
-                return False
-            step.set_override(scope, None)
-            return True
+        with self._transaction(now) as transaction:
+            return steering.clear_override(transaction, (name, value, tenant))
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
-        with self._step(now) as step:
-            step.compute(key, max)
+        with self._transaction(now) as transaction:
+            transaction.compute(key, max)
 
     async def keys_in_use(
         self,
@@ -347,7 +313,8 @@ class MemoryEngine(Engine):
         now: int | None = None,
     ) -> list[LimitStatus]:
         with self._lock:
-            return limits_page(reading.limits(self._store, name), after, limit)
+            page = limits_page(reading.limits(self._store, name), after, limit)
+            return page if limit is None else [bounded(row) for row in page]
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -381,27 +348,25 @@ class MemoryEngine(Engine):
             return reading.workers(self._store)
 
     async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
-        with self._step(now) as step:
+        with self._transaction(now) as transaction:
             job = self._store.jobs.get(id)
-            return None if job is None else reading.explain(self._store, job, step.ledger, step.now)
+            return (
+                None
+                if job is None
+                else reading.explain(self._store, job, transaction.ledger, transaction.now)
+            )
 
     async def snapshot(self, *, now: int | None = None) -> Snapshot:
-        with self._step(now) as step:
-            return reading.snapshot(self._store, step.ledger, step.admission, step.now)
+        with self._transaction(now) as transaction:
+            return reading.snapshot(self._store, transaction.ledger, transaction.admission, transaction.now)
 
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        self._on_work[wake] = queues
-
-        def end() -> None:
-            self._on_work.pop(wake, None)
-
-        return end
+        return also_on_moves(self._clock, wake, self._sleepers.on_work(wake, queues))
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
-        self._on_ended[wake] = None
-        return lambda: self._on_ended.pop(wake, None)
+        return self._sleepers.on_ended(wake)
 
 
 def _newest(job: Stored) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable, Sequence
 
-from headgate.engine.memory.store import Holding, Store
+from headgate.engine.memory.store import Holding, MemoryStore
 from headgate.engine.rules.admission import Rule
 from headgate.engine.rules.stored import Stored
 from headgate.job import JobState
@@ -14,9 +14,9 @@ from headgate.rates import Bucket, Meter, Pace, Window
 
 
 class MemoryLedger:
-    """One step's view of the store; `claimer` is the worker that claims in it."""
+    """One transaction's view of the store; `claimer` is the worker that claims in it."""
 
-    def __init__(self, store: Store, now: int, reservation_ttl: int) -> None:
+    def __init__(self, store: MemoryStore, now: int, reservation_ttl: int) -> None:
         self.store = store
         self.now = now
         self.reservation_ttl = reservation_ttl

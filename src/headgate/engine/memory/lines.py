@@ -1,4 +1,4 @@
-"""Sorted lines of jobs: who is next."""
+"""Sorted lines of jobs: which is next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Rank = TypeVar("Rank", bound=tuple[int, ...])
 Member = TypeVar("Member")
 
 
-class Line(Generic[Rank, Member]):
+class SortedLine(Generic[Rank, Member]):
     """Members in the order of their ranks. Ranks are unique (they end in the job's arrival number)."""
 
     __slots__ = ("_members", "_ranks")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from headgate.engine.contract import (
     Facts,
@@ -17,15 +16,21 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.memory.ledger import MemoryLedger
-from headgate.engine.memory.store import Store
-from headgate.engine.rules.admission import UNLIMITED, Admission
+from headgate.engine.memory.store import MemoryStore
+from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.reading import (
+    MOST_HOLDERS,
+    Serving,
+    earliest,
+    facts,
+    most_tokens,
+    queue_statuses,
+    room,
+)
 from headgate.engine.rules.status import all_status, key_status
 from headgate.engine.rules.stored import Stored
-from headgate.job import JobState
 from headgate.keys import Key, is_rate
 from headgate.rates import Pace
-
-MOST_HOLDERS = 10
 
 
 def matches(job: Stored, wanted: Filter) -> bool:
@@ -48,23 +53,23 @@ def _waits_on(job: Stored, text: str) -> bool:
     return text in (key.text, key.name)
 
 
-def held_counts(store: Store) -> dict[str, int]:
+def held_counts(store: MemoryStore) -> dict[str, int]:
     """Holder records per key."""
     return {key: len(holders) for key, holders in store.holders.items()}
 
 
-def waiting_counts(store: Store) -> dict[str, int]:
+def waiting_counts(store: MemoryStore) -> dict[str, int]:
     """Waiters per key."""
     return {key: sum(len(line) for line in queues.values()) for key, queues in store.waiting.items()}
 
 
-def limits(store: Store, name: str | None) -> list[LimitStatus]:
+def limits(store: MemoryStore, name: str | None) -> list[LimitStatus]:
     """All limits and the keys of them that matter."""
     return all_status(store.book, held_counts(store), waiting_counts(store), name)
 
 
 def keys_in_use(
-    store: Store, name: str, computed_before: int | None = None, after: str | None = None
+    store: MemoryStore, name: str, computed_before: int | None = None, after: str | None = None
 ) -> list[KeyInUse]:
     """The keys of one limit that are held or waited for, and whose number is old."""
     held, waiting = held_counts(store), waiting_counts(store)
@@ -83,29 +88,18 @@ def keys_in_use(
     ]
 
 
-def _computed_at(store: Store, key: str) -> int | None:
+def _computed_at(store: MemoryStore, key: str) -> int | None:
     computed = store.book.computed.get(key)
     return computed[1] if computed else None
 
 
-def queues(store: Store) -> list[QueueStatus]:
+def queues(store: MemoryStore) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
-    counts = Counter((job.queue, job.state) for job in store.jobs.values() if not job.state.ended)
-    names = sorted({queue for queue, _ in counts} | store.paused)
-    return [
-        QueueStatus(
-            name,
-            name in store.paused,
-            counts[name, JobState.SCHEDULED],
-            counts[name, JobState.READY],
-            counts[name, JobState.WAITING],
-            counts[name, JobState.RUNNING],
-        )
-        for name in names
-    ]
+    counts = Counter((job.queue, job.state.value) for job in store.jobs.values())
+    return queue_statuses(counts, store.paused)
 
 
-def workers(store: Store) -> list[WorkerStatus]:
+def workers(store: MemoryStore) -> list[WorkerStatus]:
     """The registered workers."""
     return [
         WorkerStatus(entry.worker, entry.registered_at, entry.lease_until, len(store.running.get(name, ())))
@@ -113,33 +107,33 @@ def workers(store: Store) -> list[WorkerStatus]:
     ]
 
 
-def explain(store: Store, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
+def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
     """Why a job is where it is."""
     key, line = job.waiting_on, None
     if key is not None:
         line = store.waiting[key][job.queue]
     live = [entry.worker for entry in store.workers.values() if entry.lease_until > now]
-    serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
-    return Facts(
-        job=job.shown(),
-        limit=None if key is None else _status(store, key),
+    return facts(
+        job.shown(),
+        None if key is None else _status(store, key),
         holders=() if key is None else _holders(store, key),
         offered=0 if key is None else ledger.offered(key, job.queue),
         place=None if line is None else line.place(job.order) + 1,
-        earliest=None if key is None else _earliest(ledger, key, job.units, now),
+        earliest=None
+        if key is None
+        else earliest(ledger.rule(key), lambda: ledger.meter(key), job.units, now),
         paused=job.queue in store.paused,
-        serving=len(serving),
-        knowing=sum(job.task in worker.tasks for worker in serving),
+        live=[Serving(worker.queues, worker.tasks) for worker in live],
         now=now,
     )
 
 
-def _status(store: Store, key: str) -> LimitStatus:
+def _status(store: MemoryStore, key: str) -> LimitStatus:
     waiting = sum(len(line) for line in store.waiting.get(key, {}).values())
     return key_status(store.book, Key.of(key), len(store.holders.get(key, ())), waiting)
 
 
-def _holders(store: Store, key: str) -> tuple[Holder, ...]:
+def _holders(store: MemoryStore, key: str) -> tuple[Holder, ...]:
     found = sorted(store.holders.get(key, {}).values(), key=lambda holding: (holding.since, holding.job.seq))
     return tuple(
         Holder(holding.job.id, holding.job.task, holding.job.worker, holding.since, holding.reserved)
@@ -147,40 +141,21 @@ def _holders(store: Store, key: str) -> tuple[Holder, ...]:
     )
 
 
-def _earliest(ledger: MemoryLedger, key: str, units: int, now: int) -> int | None:
-    rule = ledger.rule(key)
-    if not isinstance(rule, Pace) or not rule.limit:
-        return None
-    return ledger.meter(key).when(rule, units, now)
-
-
-def snapshot(store: Store, ledger: MemoryLedger, admission: Admission[Stored], now: int) -> Snapshot:
+def snapshot(store: MemoryStore, ledger: MemoryLedger, admission: Admission[Stored], now: int) -> Snapshot:
     """Everything that admission depends on."""
     keys = {*store.holders, *store.waiting, *(key for key, _ in store.offered)}
     unfinished = [job for job in store.jobs.values() if not job.state.ended]
     return Snapshot(
         jobs=tuple(_view(job, ledger) for job in sorted(unfinished, key=lambda job: job.seq)),
         holders={
-            key: {id: holding.reserved for id, holding in who.items()} for key, who in store.holders.items()
+            key: {id: holding.reserved for id, holding in held.items()} for key, held in store.holders.items()
         },
-        free=dict(_free(keys, admission)),
+        free=room(admission.free, keys),
         timers=dict(store.timers),
         workers=frozenset(store.workers),
         now=now,
-        most=dict(_most(store.waiting, ledger)),
+        most=most_tokens(ledger.rule, store.waiting),
     )
-
-
-def _most(keys: Iterable[str], ledger: MemoryLedger) -> Iterable[tuple[str, int]]:
-    for key in keys:
-        if isinstance(rule := ledger.rule(key), Pace) and rule.limit is not None:
-            yield key, rule.most
-
-
-def _free(keys: Iterable[str], admission: Admission[Stored]) -> Iterable[tuple[str, int | None]]:
-    for key in keys:
-        free = admission.free(key)
-        yield key, None if free == UNLIMITED else free
 
 
 def _view(job: Stored, ledger: MemoryLedger) -> JobView:
@@ -204,12 +179,12 @@ def _view(job: Stored, ledger: MemoryLedger) -> JobView:
     )
 
 
-def next_due(store: Store) -> int | None:
+def next_due(store: MemoryStore) -> int | None:
     """When a sweep will next have work."""
     times = [entry.lease_until for entry in store.workers.values()]
     times += [override.until for override in store.book.overrides.values() if override.until is not None]
     times += [
-        h.expires_at for who in store.holders.values() for h in who.values() if h.expires_at is not None
+        h.expires_at for held in store.holders.values() for h in held.values() if h.expires_at is not None
     ]
     times += list(store.timers.values())
     if (head := store.scheduled.head()) is not None:

@@ -3,62 +3,66 @@
 from __future__ import annotations
 
 from headgate.engine.contract import Rechecked
-from headgate.engine.memory.step import Step
+from headgate.engine.memory.transaction import Transaction
 from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
 from headgate.job import PENDING, JobState
 from headgate.keys import is_rate
 
 
-def recheck(step: Step, after: str | None, most: int) -> Rechecked:
+def recheck(transaction: Transaction, after: str | None, most: int) -> Rechecked:
     """Mend the next slice of keys; the first slice also loses attempts of workers that are not registered."""
-    healed = [] if after is not None else _orphans(step)
-    keys = sorted(key for key in {*step.store.holders, *step.store.waiting} if key > (after or ""))
+    healed = [] if after is not None else _orphans(transaction)
+    keys = sorted(
+        key for key in {*transaction.store.holders, *transaction.store.waiting} if key > (after or "")
+    )
     for key in keys[:most]:
-        healed += _holders(step, key)
-        healed += _waiters(step, key)
+        healed += _holders(transaction, key)
+        healed += _waiters(transaction, key)
     return Rechecked(tuple(healed), keys[most - 1] if len(keys) > most else None)
 
 
-def _orphans(step: Step) -> list[str]:
+def _orphans(transaction: Transaction) -> list[str]:
     healed: list[str] = []
     for worker in [
-        name for name, jobs in step.store.running.items() if jobs and name not in step.store.workers
+        name
+        for name, jobs in transaction.store.running.items()
+        if jobs and name not in transaction.store.workers
     ]:
-        healed += [lost_worker(job.id, worker) for job in step.store.running_of(worker)]
-        step.lose_worker(worker)
+        healed += [lost_worker(job.id, worker) for job in transaction.store.running_of(worker)]
+        transaction.lose_worker(worker)
     return healed
 
 
-def _holders(step: Step, key: str) -> list[str]:
+def _holders(transaction: Transaction, key: str) -> list[str]:
     healed: list[str] = []
-    for holding in list(step.store.holders.get(key, {}).values()):
+    for holding in list(transaction.store.holders.get(key, {}).values()):
         job = holding.job
         fits = job.state in PENDING if holding.reserved else job.state is JobState.RUNNING
-        if not fits or step.store.jobs.get(job.id) is not job:
-            step.store.let_go(key, holding)
-            step.admission.touch(key)
+        if not fits or transaction.store.jobs.get(job.id) is not job:
+            transaction.store.let_go(key, holding)
+            transaction.admission.touch(key)
             healed.append(stray_holder(key, job.id, job.state))
     return healed
 
 
-def _waiters(step: Step, key: str) -> list[str]:
+def _waiters(transaction: Transaction, key: str) -> list[str]:
     """Offering a key that was not touched must find nothing to do."""
-    queues = list(step.store.waiting.get(key, {}))
+    queues = list(transaction.store.waiting.get(key, {}))
     if is_rate(key):
-        return _timer(step, key, queues)
+        return _timer(transaction, key, queues)
     healed: list[str] = []
     for queue in queues:
-        head = step.ledger.waiters(key, queue, 1)[0]
-        if step.admission.has_room_for(head, key, queue):
-            step.admission.touch(key)
+        head = transaction.ledger.waiters(key, queue, 1)[0]
+        if transaction.admission.has_room_for(head, key, queue):
+            transaction.admission.touch(key)
             healed.append(forgotten_waiters(key, queue, head.id))
     return healed
 
 
-def _timer(step: Step, key: str, queues: list[str]) -> list[str]:
+def _timer(transaction: Transaction, key: str, queues: list[str]) -> list[str]:
     """A rate's waiters are offered when its timer rings: there must be one, and it must not ring too late."""
-    due, armed = step.admission.timer_of(key, queues), step.store.timers.get(key)
-    if due is None or (armed is not None and armed <= max(due, step.now)):
+    due, armed = transaction.admission.timer_of(key, queues), transaction.store.timers.get(key)
+    if due is None or (armed is not None and armed <= max(due, transaction.now)):
         return []
-    step.admission.touch(key)
+    transaction.admission.touch(key)
     return [late_timer(key)]

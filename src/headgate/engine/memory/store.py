@@ -1,7 +1,7 @@
 """What the memory engine remembers. A job's fields say everything; the lines and indexes are derived from them.
 
-Every change of a job goes through `Store.change`, which takes it out of its lines, changes the fields and puts it
-where it now belongs, and notes how to undo that. A step that fails is rolled back whole.
+Every change of a job goes through `MemoryStore.change`, which takes it out of its lines, changes the fields and puts it
+where it now belongs, and notes how to undo that. A transaction that fails is rolled back whole.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from headgate.engine.contract import Worker
-from headgate.engine.memory.lines import Line
+from headgate.engine.memory.lines import SortedLine
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.stored import Stored
 from headgate.job import JobState
 from headgate.rates import Meter
 
-JobLine = Line[Any, Stored]
+JobLine = SortedLine[Any, Stored]
 
 
 class Holding:
@@ -48,15 +48,15 @@ class Registered:
         return self.lease_until - self.worker.lease
 
 
-class Store:
+class MemoryStore:
     """All tables of the memory engine."""
 
     def __init__(self) -> None:
         self.book = RuleBook()
         self.jobs: dict[str, Stored] = {}
         self.arrivals = 0
-        self.scheduled: JobLine = Line()
-        self.ended: JobLine = Line()
+        self.scheduled: JobLine = SortedLine()
+        self.ended: JobLine = SortedLine()
         self.ready: dict[str, JobLine] = {}
         self.aside: dict[tuple[str, str], JobLine] = {}
         self.suspects: dict[str, JobLine] = {}
@@ -113,10 +113,12 @@ class Store:
                 self.scheduled.add((job.due, job.seq), job)
             case JobState.READY:
                 lines, at, rank = self._ready_line(job)
-                lines.setdefault(at, Line()).add(rank, job)
+                lines.setdefault(at, SortedLine()).add(rank, job)
             case JobState.WAITING:
                 assert job.waiting_on is not None
-                self.waiting.setdefault(job.waiting_on, {}).setdefault(job.queue, Line()).add(job.order, job)
+                self.waiting.setdefault(job.waiting_on, {}).setdefault(job.queue, SortedLine()).add(
+                    job.order, job
+                )
             case JobState.RUNNING:
                 assert job.worker is not None
                 self.running.setdefault(job.worker, {})[job.id] = job
@@ -184,7 +186,7 @@ class Store:
             if not table[outer]:
                 del table[outer]
 
-    # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── undoing a transaction ─────────────────────────────────────────────────────────────────────────────────────────
 
     def roll_back(self) -> None:
         """Undo everything since the last commit, newest first."""

@@ -4,89 +4,89 @@ from __future__ import annotations
 
 from headgate.engine.contract import LostJob, Swept
 from headgate.engine.memory import reading
-from headgate.engine.memory.step import Step
+from headgate.engine.memory.transaction import Transaction
 from headgate.engine.rules.in_force import KEEP_COMPUTED
 
 SWEEP_MOST = 1000
 
 
-def sweep(step: Step) -> Swept:
+def sweep(transaction: Transaction) -> Swept:
     """One round of every duty."""
-    due, (lost, failed) = _arrivals(step), _lost(step)
-    _timers(step)
-    _reservations(step)
-    _overrides(step)
-    expired = _retention(step)
-    _forget_meters(step)
-    _forget_computed(step)
-    offered = step.admission.offer()
+    due, (lost, failed) = _arrivals(transaction), _lost(transaction)
+    _timers(transaction)
+    _reservations(transaction)
+    _overrides(transaction)
+    expired = _retention(transaction)
+    _forget_meters(transaction)
+    _forget_computed(transaction)
+    offered = transaction.admission.offer()
     return Swept(
         due,
         lost,
         offered,
         expired,
         due == SWEEP_MOST or lost >= SWEEP_MOST or expired == SWEEP_MOST,
-        reading.next_due(step.store),
-        step.now,
+        reading.next_due(transaction.store),
+        transaction.now,
         tuple(failed),
     )
 
 
-def _arrivals(step: Step) -> int:
-    due = step.store.scheduled.until((step.now + 1,), SWEEP_MOST)
+def _arrivals(transaction: Transaction) -> int:
+    due = transaction.store.scheduled.until((transaction.now + 1,), SWEEP_MOST)
     for job in due:
-        step.come(job)
+        transaction.come(job)
     return len(due)
 
 
-def _lost(step: Step) -> tuple[int, list[LostJob]]:
+def _lost(transaction: Transaction) -> tuple[int, list[LostJob]]:
     """Whole workers, since blame compares what one ran; the bound is checked between them."""
     attempts, failed = 0, list[LostJob]()
-    for name, entry in sorted(step.store.workers.items()):
-        if entry.lease_until <= step.now and attempts < SWEEP_MOST:
-            lost = step.lose_worker(name)
+    for name, entry in sorted(transaction.store.workers.items()):
+        if entry.lease_until <= transaction.now and attempts < SWEEP_MOST:
+            lost = transaction.lose_worker(name)
             attempts += lost.attempts
             failed += lost.failed
     return attempts, failed
 
 
-def _timers(step: Step) -> None:
-    for key, at in list(step.store.timers.items()):
-        if at <= step.now:
-            step.admission.touch(key)
+def _timers(transaction: Transaction) -> None:
+    for key, at in list(transaction.store.timers.items()):
+        if at <= transaction.now:
+            transaction.admission.touch(key)
 
 
-def _reservations(step: Step) -> None:
+def _reservations(transaction: Transaction) -> None:
     """A reservation whose job was offered and not claimed in time is dropped (rule 7)."""
-    for key, holders in list(step.store.holders.items()):
+    for key, holders in list(transaction.store.holders.items()):
         for holding in list(holders.values()):
-            if holding.expires_at is not None and holding.expires_at <= step.now:
-                step.store.let_go(key, holding)
-                step.admission.touch(key)
+            if holding.expires_at is not None and holding.expires_at <= transaction.now:
+                transaction.store.let_go(key, holding)
+                transaction.admission.touch(key)
 
 
-def _overrides(step: Step) -> None:
-    for scope, override in list(step.store.book.overrides.items()):
-        if override.until is not None and override.until <= step.now:
-            step.set_override(scope, None)
+def _overrides(transaction: Transaction) -> None:
+    for scope, override in list(transaction.store.book.overrides.items()):
+        if override.until is not None and override.until <= transaction.now:
+            transaction.set_override(scope, None)
 
 
-def _retention(step: Step) -> int:
-    old = step.store.ended.until((step.now + 1,), SWEEP_MOST)
+def _retention(transaction: Transaction) -> int:
+    old = transaction.store.ended.until((transaction.now + 1,), SWEEP_MOST)
     for job in old:
-        step.store.remove(job)
+        transaction.store.remove(job)
     return len(old)
 
 
-def _forget_meters(step: Step) -> None:
-    for key in list(step.store.meters):
-        if reading.is_idle_rate(step.ledger, key, step.now):
-            step.store.put(step.store.meters, key, None)
+def _forget_meters(transaction: Transaction) -> None:
+    for key in list(transaction.store.meters):
+        if reading.is_idle_rate(transaction.ledger, key, transaction.now):
+            transaction.store.put(transaction.store.meters, key, None)
 
 
-def _forget_computed(step: Step) -> None:
+def _forget_computed(transaction: Transaction) -> None:
     """Numbers of idle keys: else every key that ever was would be remembered."""
-    for key, (_, at) in list(step.book.computed.items()):
-        idle = key not in step.store.holders and key not in step.store.waiting
-        if idle and at <= step.now - KEEP_COMPUTED:
-            step.forget_computed(key)
+    for key, (_, at) in list(transaction.book.computed.items()):
+        idle = key not in transaction.store.holders and key not in transaction.store.waiting
+        if idle and at <= transaction.now - KEEP_COMPUTED:
+            transaction.forget_computed(key)

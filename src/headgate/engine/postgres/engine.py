@@ -52,8 +52,15 @@ from headgate.engine.postgres.scripts import check_schema
 from headgate.engine.postgres.store import Store
 from headgate.engine.postgres.wire import Numbers, got, got_all, got_key, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within
-from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
+from headgate.engine.rules.mended import (
+    forgotten_waiters,
+    late_timer,
+    lost_worker,
+    stray_holder,
+    unreadable_job,
+)
 from headgate.engine.rules.refused import lapsed, stale
+from headgate.engine.sleepers import also_on_moves
 from headgate.errors import ConfigError, HeadgateError
 from headgate.job import Job, JobState, NewJob
 
@@ -61,6 +68,8 @@ MIGRATION_TIMEOUT = 3600.0
 """Seconds: an index over millions of jobs takes its time."""
 SWEEP_MOST = 1000
 """How much of each kind one sweep takes on."""
+FOLLOWED_AT_ONCE = 5
+"""Slices of 200 keys that a call which changes limits, or a sweep, looks at before it returns."""
 
 
 class PostgresEngine(Engine):
@@ -100,7 +109,7 @@ class PostgresEngine(Engine):
 
     @property
     def _me(self) -> str:
-        """Who need not be told what this process does: its own listener."""
+        """The listener of this process: it need not be notified of what the process does itself."""
         return self._store.watchers.id
 
     def _now(self, now: int | None) -> int | None:
@@ -148,7 +157,7 @@ class PostgresEngine(Engine):
             enqueued, ended, again = await self._enqueue(connection, jobs, limits, now)
         self._store.signal(work=True, ended=ended, again=again)
         if limits:
-            await self._follow([limit.name for limit in limits], now)
+            await self._changed([put(limit.name) for limit in limits], now)
         return enqueued
 
     async def _enqueue(
@@ -178,7 +187,7 @@ class PostgresEngine(Engine):
             results = await work.run(records, limits)
         self._store.signal(work=True, ended=True)
         if limits:
-            await self._follow([limit.name for limit in limits], now)
+            await self._changed([put(limit.name) for limit in limits], now)
         return results
 
     async def tick(
@@ -194,7 +203,7 @@ class PostgresEngine(Engine):
                 there = dict(zip(ids, await Reader(connection, self.schema).states(ids), strict=True))
                 new = [job for job in jobs if there[job.id] is None]
                 _, ended, again = await self._enqueue(connection, new, (), now)
-        # Not before the commit: whoever looked at the call would find nothing, and sleep on.
+        # Not before the commit: a worker that looked at the call would find nothing, and sleep on.
         if moved:
             self._store.signal(work=True, ended=ended, again=again)
         return moved
@@ -325,7 +334,8 @@ class PostgresEngine(Engine):
         if row["expiring"]:
             await self._store.call("expire", self._now(now))
         if row["expiring"] or row["changed"]:
-            offered += await self._follow(None, now)
+            given, left = await self._follow(None, now)
+            offered, more = offered + given, more or left
         if row["look"]:
             looked, left = await self._look(now)
             offered, more = offered + looked, more or left
@@ -335,12 +345,12 @@ class PostgresEngine(Engine):
         )
 
     async def _look(self, now: int | None) -> tuple[int, bool]:
-        """Offer the room of keys that nobody has looked at since somebody came there."""
+        """Offer the room of keys that no step has looked at since a newcomer came there."""
         row = await self._store.call("look", self._now(now), self.settings.reservation_ttl, self._me)
         self._store.signal(work=row["offered"] > 0, again=row["again"])
         return row["offered"], row["more"]
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._steer("cancel", ids, now)
@@ -366,7 +376,7 @@ class PostgresEngine(Engine):
         )
         self._store.signal(work=row["wake"], ended=row["ended"], again=row["again"])
         return [
-            Verdict(id, done, None if state is None else JobState(state))
+            Verdict(id, done, None if state is None else rows.read_state(state))
             for id, done, state in zip(ids, row["done"], row["states"], strict=True)
         ]
 
@@ -398,23 +408,31 @@ class PostgresEngine(Engine):
                 self._me,
             )
             if row[0]:
-                await self._follow([limit.name for limit in limits], now)
+                await self._changed([put(limit.name) for limit in limits], now)
 
-    async def _follow(self, names: Sequence[str] | None, now: int | None) -> int:
-        """Carry a change of limits through, slice by slice; returns how many waiters were offered room."""
-        offered = 0
+    async def _changed(self, whats: Sequence[str], now: int | None) -> None:
+        """Limits, or keys by their texts, have other numbers: their waiters are offered what room there is. What is
+        left after a few slices follows while the caller goes on; should this process end before, sweeps do it."""
+        _, more = await self._follow(whats, now)
+        if more:
+            self._store.go_on(lambda: self._follow_on(whats, now))
+
+    async def _follow_on(self, whats: Sequence[str], now: int | None) -> None:
         more = True
         while more:
+            _, more = await self._follow(whats, now)
+
+    async def _follow(self, whats: Sequence[str] | None, now: int | None) -> tuple[int, bool]:
+        """The next slices of these changes, or of any that no process works on; how many waiters were offered room, and
+        whether there is more to do."""
+        offered, more, slices = 0, True, 0
+        while more and slices < FOLLOWED_AT_ONCE:
             row = await self._store.call(
-                "follow",
-                None if names is None else put_all(names),
-                self._now(now),
-                self.settings.reservation_ttl,
-                self._me,
+                "follow", whats, self._now(now), self.settings.reservation_ttl, self._me
             )
             self._store.signal(work=row["offered"] > 0, again=row["again"])
-            offered, more = offered + row["offered"], row["more"]
-        return offered
+            offered, more, slices = offered + row["offered"], row["more"], slices + 1
+        return offered, more
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
         if not await self._override(override, False, now):
@@ -433,7 +451,7 @@ class PostgresEngine(Engine):
             o.until, clear, self._now(now), self.settings.reservation_ttl, self._me,
         )  # fmt: skip
         if row["there"]:
-            await self._follow([o.name], now)
+            await self._changed([put(o.name) if o.value is None else f"{put(o.name)}={put(o.value)}"], now)
         return row["there"]
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
@@ -502,7 +520,7 @@ class PostgresEngine(Engine):
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self._store.watchers.on_work(wake, queues)
+        return also_on_moves(self._clock, wake, self._store.watchers.on_work(wake, queues))
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
         return self._store.watchers.on_ended(wake)
@@ -525,5 +543,7 @@ def _healed(kind: str, key: str, job: str | None, other: str | None) -> str:
             return forgotten_waiters(got_key(key), got(other or ""), got(job or ""))
         case "timer":
             return late_timer(got_key(key))
+        case "state":
+            return unreadable_job(got(job or ""), f"its state: {got(other or '')!r}")
         case _:
             return lost_worker(got(job or ""), got(other or ""))

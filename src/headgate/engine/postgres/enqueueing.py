@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from headgate.engine.contract import Enqueued, Limit, Settings
 from headgate.engine.postgres import rows
 from headgate.engine.postgres.importing import keep
-from headgate.engine.postgres.rows import STATES
+from headgate.engine.postgres.rows import read_state
 from headgate.engine.postgres.scripts import quoted
 from headgate.engine.postgres.wire import Numbers, got, put, put_if, put_key
 from headgate.errors import ConfigError, HeadgateError, JobExists
@@ -98,7 +98,7 @@ def one_result(job: NewJob, row: Any) -> Enqueued:
     """What became of it, or the error that says why nothing did."""
     problem: str | None = row["problem"]
     if problem is None:
-        return Enqueued(job.id, STATES[row["state"]], True)
+        return Enqueued(job.id, read_state(row["state"]), True)
     subject = job.id if problem == "exists" else Key.of(job.uses[0].key).name
     raise _problem(problem, subject, row["detail"])
 
@@ -109,13 +109,13 @@ def enqueue_result(jobs: Sequence[NewJob], row: Any) -> list[Enqueued]:
         raise _problem(row["problem"], got(row["subject"]), row["detail"])
     states, rivals = row["states"] or (), row["rivals"]
     if rivals is None:
-        known = [STATES[state] for state in states]
+        known = [read_state(each) for each in states]
         return [
             Enqueued(job.id, state, True)
             for job, state in zip(jobs, known * len(jobs) if len(known) == 1 else known, strict=True)
         ]
     return [
-        Enqueued(job.id if rival is None else got(rival), STATES[state], rival is None)
+        Enqueued(job.id if rival is None else got(rival), read_state(state), rival is None)
         for job, state, rival in zip(jobs, states, rivals, strict=True)
     ]
 

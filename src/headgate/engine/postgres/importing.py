@@ -8,7 +8,15 @@ from typing import Any
 from headgate.engine.contract import ImportedJob, ImportResult, Limit, Settings
 from headgate.engine.postgres.pools import Connection
 from headgate.engine.postgres.reading import Reader
-from headgate.engine.postgres.rows import STATES, declared, history, to_json, write_retry
+from headgate.engine.postgres.rows import (
+    declared,
+    history,
+    is_state,
+    read_state,
+    to_json,
+    unreadable,
+    write_retry,
+)
 from headgate.engine.postgres.scripts import quoted
 from headgate.engine.postgres.wire import got, put, put_error, put_if, put_key
 from headgate.engine.rules.in_force import RuleBook
@@ -84,12 +92,14 @@ class Import:
         return results, list(answer["touched"])
 
     def _decide(self, record: ImportedJob, row: Any, book: RuleBook, limits: Sequence[Limit]) -> Taken | str:
+        if not row["made"] and not is_state(row["state"]):
+            return unreadable(f"its state: {row['state']!r}")
         try:
             book.check_uses(record.job.uses, limits)
         except HeadgateError as error:
             return str(error)
         existing = (
-            None if row["made"] else Existing(STATES[row["state"]], history(row["history"]), row["due"])
+            None if row["made"] else Existing(read_state(row["state"]), history(row["history"]), row["due"])
         )
         taken = take_import(record, existing, self.now)
         if isinstance(taken, str) or taken.state.ended:
@@ -155,11 +165,11 @@ def _attempt(past: PastAttempt) -> list[Any]:
 
 
 def _result(record: ImportedJob, row: Any, verdict: Taken | str, state: str | None) -> ImportResult:
-    there = None if row["made"] else STATES[row["state"]]
+    there = None if row["made"] else read_state(row["state"])
     if isinstance(verdict, str):
         return ImportResult(record.job.id, there, verdict)
     if state is None:
         return ImportResult(
             record.job.id, there, f"an unfinished job has the unique key {record.job.unique!r}"
         )
-    return ImportResult(record.job.id, STATES[state])
+    return ImportResult(record.job.id, read_state(state))

@@ -74,7 +74,7 @@ async def version(connection: Connection, schema: str, where: str) -> int:
 async def migrate(connection: Connection, schema: str, where: str) -> tuple[int, int]:
     """Bring the schema to this code's version; returns the versions before and after.
 
-    Workers go on meanwhile. Whoever changes a table waits for those who use it, and all others wait behind him; so a
+    Workers go on meanwhile. A change of a table waits for all steps that use it, and later steps wait behind it; so a
     migration that does not get its tables at once lets go of everything and comes again.
     """
     await check_server(connection, where)

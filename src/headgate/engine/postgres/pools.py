@@ -27,7 +27,7 @@ MOST = 8
 """Verbs at a time per event loop and process. A worker uses two connections or three: exchange, heartbeat, sweep."""
 CONNECT_TIMEOUT = 10
 IDLE = 60.0
-"""Seconds after which a connection that nobody has needed is hung up: a server has a hundred for everybody."""
+"""Seconds after which a connection that no verb has needed is hung up: a server has a hundred for all its clients."""
 
 CLOSE_TIMEOUT = 2.0
 """Seconds that a farewell may take."""
@@ -216,7 +216,7 @@ class Pools:
                     connection.terminate()
 
     async def _until_the_loop_ends(self, loop: Loop) -> AsyncGenerator[None]:
-        """Hangs up when the loop shuts down, even if nobody closes the engine: a loop finishes its generators."""
+        """Hangs up when the loop shuts down, even if the engine is not closed: a loop finishes its generators."""
         try:
             yield
         finally:

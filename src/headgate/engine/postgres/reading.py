@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -24,12 +24,13 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.postgres.pools import Connection
-from headgate.engine.postgres.rows import STATES, is_ident, job, uses_if_readable
+from headgate.engine.postgres.rows import is_ident, is_state, job, read_state, uses_if_readable
 from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
 from headgate.engine.rules.admission import Cap
 from headgate.engine.rules.in_force import RuleBook
-from headgate.engine.rules.status import key_status, limits_page
+from headgate.engine.rules.reading import Serving, earliest, facts, most_tokens
+from headgate.engine.rules.status import COUNTED_MOST, key_status, limits_page
 from headgate.job import Job, JobState
 from headgate.keys import Key
 from headgate.rates import Bucket, Meter, Pace, Window
@@ -64,17 +65,29 @@ class Reader:
 
     async def states(self, ids: Sequence[str]) -> list[JobState | None]:
         """Only their states."""
-        found = {got(id): STATES[state] for id, state in await self._rows("states", put_all(ids))}
+        found = {got(id): read_state(state) for id, state in await self._rows("states", put_all(ids))}
         return [found.get(id) for id in ids]
 
     async def find(self, wanted: Filter, limit: int, after: str | None) -> list[Job]:
         """Jobs that match, newest first."""
-        rows = await self._rows("find", *_filter(wanted), put_if(after), limit)
+        place = put_if(after), limit
+        if wanted.waiting_on is None:
+            rows = await self._rows("find", _states(wanted), *_filter(wanted), *place)
+        elif _waits(wanted):
+            rows = await self._rows("find_waiting", put(wanted.waiting_on), *_filter(wanted), *place)
+        else:
+            rows = []
         return [job(row) for row in rows]
 
     async def count(self, wanted: Filter) -> int:
         """How many match."""
-        return (await self._rows("count", *_filter(wanted)))[0][0]
+        if wanted.waiting_on is None:
+            rows = await self._rows("count", _states(wanted), *_filter(wanted))
+        elif _waits(wanted):
+            rows = await self._rows("count_waiting", put(wanted.waiting_on), *_filter(wanted))
+        else:
+            return 0
+        return rows[0][0]
 
     # ── limits, queues, workers ──────────────────────────────────────────────────────────────────────────────────
 
@@ -83,37 +96,39 @@ class Reader:
     ) -> list[LimitStatus]:
         """A page of all limits and the keys of them that matter."""
         names = await self._rows("limit_names", put_if(name), put(after[0]) if after else "")
-        page: list[tuple[Key, int, int]] = []
+        page: list[tuple[Key, int, int, bool]] = []
         for each, known in names:
             left = None if limit is None else limit - len(page)
             page += await self._limit_page(got(each), known, after, left)
             if limit is not None and len(page) >= limit:
                 break
-        book, _ = await self.book(computed_for=[key.ident for key, _, _ in page])
+        book, _ = await self.book(computed_for=[key.ident for key, *_ in page])
         rows = [
             key_status(book, Key(key.name, rate=_is_rate(book, key.name)) if key.text == key.name and not key.tenant
-                       else key, held, waiting)
-            for key, held, waiting in page
+                       else key, held, waiting, exact)
+            for key, held, waiting, exact in page
         ]  # fmt: skip
         return limits_page(rows, after, limit)
 
     async def _limit_page(
         self, name: str, known: bool, after: LimitPlace | None, limit: int | None
-    ) -> list[tuple[Key, int, int]]:
-        """The limit as such, with the sums over its keys, and the first keys behind the place."""
-        rows: list[tuple[Key, int, int]] = []
+    ) -> list[tuple[Key, int, int, bool]]:
+        """The limit as such, with the sums over its keys, and the first keys behind the place. In a page, the sums are
+        counted up to a number, and are then lower bounds."""
+        rows: list[tuple[Key, int, int, bool]] = []
         begins = after is None or after[0] != name
         if begins:
-            ((held, waiting),) = await self._rows("limit_totals", put(name))
+            most = None if limit is None else COUNTED_MOST
+            ((held, waiting, exact),) = await self._rows("limit_totals", put(name), most)
             if not (known or held or waiting):
                 return []
-            rows.append((Key(name), held, waiting))
+            rows.append((Key(name), held, waiting, exact))
         behind = ("", "") if after is None or begins else (put(after[1]), put(after[2]))
         more = None if limit is None else limit + 1
         for key, held, waiting in await self._rows("limit_keys", put(name), *behind, more):
             found = Key.of(got_key(key))
             if found.text != name or found.tenant:
-                rows.append((found, held, waiting))
+                rows.append((found, held, waiting, True))
         return rows
 
     async def keys_in_use(
@@ -162,18 +177,16 @@ class Reader:
         ((holders, before, full_at, starts, paused, offered),) = await self._rows(
             "facts", stored, put(shown.queue), shown.priority, shown.due, seq
         )
-        live = [status.worker for status in await self.workers() if status.lease_until > at]
-        serving = [worker for worker in live if worker.queues is None or shown.queue in worker.queues]
-        return Facts(
-            job=shown,
-            limit=None if key is None else await self._status(book, key),
-            holders=() if key is None else tuple(map(_holder, _decode(holders))),
+        workers = [status.worker for status in await self.workers() if status.lease_until > at]
+        return facts(
+            shown,
+            None if key is None else await self._status(book, key),
+            holders=() if key is None else map(_holder, _decode(holders)),
             offered=offered,
             place=None if key is None else before + 1,
             earliest=None if key is None else _earliest(book, key, units, full_at, _decode(starts), at),
             paused=paused,
-            serving=len(serving),
-            knowing=sum(shown.task in worker.tasks for worker in serving),
+            live=[Serving(worker.queues, worker.tasks) for worker in workers],
             now=at,
         )
 
@@ -189,7 +202,7 @@ class Reader:
         held: defaultdict[str, dict[str, bool]] = defaultdict(dict)
         for key, id, reserved in _decode(holders):
             held[got_key(key)][got(id) if id is not None else "?"] = reserved
-        views = tuple(_view(book, row) for row in _decode(jobs))
+        views = tuple(_view(book, row) for row in _decode(jobs) if is_state(row[1]))
         waited = {view.waiting_on for view in views if view.waiting_on is not None}
         offering = {view.offered_by for view in views if view.offered_by is not None}
         keys = {key for key in held.keys() | waited | offering if is_ident(key)}
@@ -203,11 +216,7 @@ class Reader:
             timers={got_key(key): time for key, time in _decode(timers)},
             workers=frozenset(got(id) for id in _decode(workers)),
             now=at,
-            most={
-                key: rule.most
-                for key in waited & keys
-                if isinstance(rule := book.rule(key), Pace) and rule.limit is not None
-            },
+            most=most_tokens(book.rule, waited & keys),
             unsettled=frozenset(map(got_key, _decode(checks))),
         )
 
@@ -239,10 +248,8 @@ def _free(book: RuleBook, key: str, held: int, spent: Meters, now: int) -> int |
 
 def _earliest(book: RuleBook, key: str, units: int, full_at: int | None, starts: Any, now: int) -> int | None:
     rule = book.rule(key)
-    if not isinstance(rule, Pace) or not rule.limit:
-        return None
     spent = Meters({key: full_at or 0}, [(key, at, number) for at, number in starts])
-    return spent.of(key, rule, now).when(rule, units, now)
+    return earliest(rule, lambda: spent.of(key, cast(Pace, rule), now), units, now)
 
 
 def _book(limits: str, overrides: str, computed: str) -> RuleBook:
@@ -286,7 +293,7 @@ def _view(book: RuleBook, row: Any) -> JobView:
         attempt, tries, set_aside, suspicion, lost,
     ) = row  # fmt: skip
     return JobView(
-        id=got(id), state=STATES[state], queue=got(queue), task=got(task), order=(priority, seq), due=due,
+        id=got(id), state=read_state(state), queue=got(queue), task=got(task), order=(priority, seq), due=due,
         uses=book.uses(got(task), got(queue), uses_if_readable(keys, units)),
         waiting_on=waiting_on and got_key(waiting_on),
         offered_by=offered_by and got_key(offered_by), refusals=refusals, worker=got_if(worker), attempt=attempt,
@@ -294,13 +301,21 @@ def _view(book: RuleBook, row: Any) -> JobView:
     )  # fmt: skip
 
 
+def _states(wanted: Filter) -> list[str] | None:
+    return None if wanted.states is None else [str(state) for state in wanted.states]
+
+
+def _waits(wanted: Filter) -> bool:
+    """Whether a job that waits on a key can match."""
+    return wanted.states is None or JobState.WAITING in wanted.states
+
+
 def _filter(wanted: Filter) -> tuple[Any, ...]:
+    """What is asked of a job beside its state and the key that it waits on."""
     return (
-        None if wanted.states is None else [str(state) for state in wanted.states],
         put_if(wanted.queue),
         put_if(wanted.task),
         put_if(wanted.tenant),
-        put_if(wanted.waiting_on),
         None if wanted.ids is None else put_all(wanted.ids),
         put_if(wanted.unique),
     )

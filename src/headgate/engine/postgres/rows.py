@@ -20,7 +20,17 @@ from headgate.engine.contract import (
     Stopped,
     Succeeded,
 )
-from headgate.engine.postgres.wire import Numbers, got, got_if, got_key, put, put_error, put_if, put_key
+from headgate.engine.postgres.wire import (
+    Numbers,
+    Texts,
+    got,
+    got_if,
+    got_key,
+    put,
+    put_error,
+    put_if,
+    put_key,
+)
 from headgate.job import Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
@@ -29,7 +39,7 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _read_retry: Callable[[str], RetryPolicy] = lru_cache(1000)(msgspec.json.Decoder(RetryPolicy).decode)
 _read_history = msgspec.json.Decoder(tuple[PastAttempt, ...]).decode
-STATES = {state.value: state for state in JobState}
+_STATES = {state.value: state for state in JobState}
 UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, IndexError)
 """What reading a garbled text or array can raise."""
 
@@ -40,6 +50,16 @@ def to_json(value: Any) -> str:
 
 
 write_retry: Callable[[RetryPolicy], str] = lru_cache(1000)(to_json)
+
+
+def read_state(text: str) -> JobState:
+    """A stored state. One that is none counts as failed: a recheck ends such jobs."""
+    return _STATES.get(text, JobState.FAILED)
+
+
+def is_state(text: str) -> bool:
+    """Whether a stored text is a state."""
+    return text in _STATES
 
 
 def uses(keys: Sequence[str] | None, units: Sequence[int | str] | None) -> tuple[Use, ...]:
@@ -55,6 +75,10 @@ def uses_if_readable(keys: Sequence[str] | None, units: Sequence[int | str] | No
         return uses(keys, units)
     except UNREADABLE:
         return ()
+
+
+def _read_key(ident: str | None) -> str | None:
+    return None if ident is None else Key.of(got_key(ident)).ident
 
 
 def is_ident(text: str) -> bool:
@@ -98,7 +122,7 @@ def history(text: str | None) -> tuple[PastAttempt, ...]:
 def job(row: Sequence[Any]) -> Job:
     """A row of get.sql or find.sql."""
     (
-        _, id, task, queue, tenant, priority, due, state, enqueued_at, args, keys, units, retry, timeout, unique,
+        _, id, task, queue, tenant, priority, due, stands, enqueued_at, args, keys, units, retry, timeout, unique,
         metadata, retention, waiting_on, _, attempt, tries, worker, started_at, ended_at, _, cancel_requested,
         error, result, progress, past, suspicion, lost,
     ) = row  # fmt: skip
@@ -106,11 +130,13 @@ def job(row: Sequence[Any]) -> Job:
     needs = stored.read("its limits", uses, keys, units, otherwise=())
     policy = stored.read("its retry policy", _read_retry, retry, otherwise=RetryPolicy())
     ended = stored.read("its history", history, past, otherwise=())
+    shown = stored.read("its state", JobState, stands, otherwise=JobState.FAILED)
+    awaited = stored.read("the key it waits on", _read_key, waiting_on, otherwise=None)
     return Job(
         id=got(id), task=got(task), queue=got(queue), args=got(args), tenant=got(tenant), priority=priority,
-        state=STATES[state], due=due, enqueued_at=enqueued_at, uses=needs, retry=policy,
+        state=shown, due=due, enqueued_at=enqueued_at, uses=needs, retry=policy,
         timeout=timeout, unique=got_if(unique), metadata=got_if(metadata), retention=retention,
-        waiting_on=waiting_on and got_key(waiting_on), attempt=attempt, tries=tries, worker=got_if(worker),
+        waiting_on=awaited, attempt=attempt, tries=tries, worker=got_if(worker),
         started_at=started_at, ended_at=ended_at, cancel_requested=cancel_requested,
         error=got_if(error) or stored.problem, result=got_if(result), progress=got_if(progress), history=ended,
         suspicion=suspicion, lost=lost,
@@ -123,13 +149,15 @@ def attempts(started: list[Any], now: int) -> tuple[tuple[Attempt, ...], list[Fa
     found: list[Attempt] = []
     failed: list[Failed] = []
     for row in started:
-        stored = Readable()
-        policy = stored.read("its retry policy", _read_retry, row["retry"], otherwise=RetryPolicy())
-        problem = stored.problem if row["readable"] else unreadable("its limits")
-        if problem is not None:
-            failed.append(Failed(got(row["id"]), row["number"], problem))
-        else:
+        try:
+            policy = _read_retry(row["retry"])
+        except UNREADABLE as error:
+            failed.append(Failed(got(row["id"]), row["number"], unreadable(f"its retry policy: {error}")))
+            continue
+        if row["readable"]:
             found.append(_attempt(row, policy, now, row["next_due"] or 0))
+        else:
+            failed.append(Failed(got(row["id"]), row["number"], unreadable("its limits")))
     return tuple(found), failed
 
 
@@ -219,42 +247,51 @@ class Reports:
 
     def __init__(self, reports: Sequence[Report]) -> None:
         self.reports = reports
-        self.sent: list[Report] = []
-        self._place: list[int | None] = []
+        self.sent: Sequence[Report] = reports
+        self._place: list[int | None] | None = None  # of each report in what is sent; None: its own
+        if len({(report.job, report.attempt) for report in reports}) < len(reports):
+            self._sort()
+
+    def _sort(self) -> None:
+        """Some attempts have several reports: progress and an outcome, or two of a kind."""
+        self.sent = sent = list[Report]()
+        self._place = place = list[int | None]()
         outcomes: set[tuple[str, int]] = set()
         progress: dict[tuple[str, int], int] = {}
-        for report in reports:
+        for report in self.reports:
             attempt = (report.job, report.attempt)
             if attempt in outcomes:
-                self._place.append(None)
+                place.append(None)
             elif isinstance(report, Progress) and attempt in progress:
-                self.sent[progress[attempt]] = report
-                self._place.append(progress[attempt])
+                sent[progress[attempt]] = report
+                place.append(progress[attempt])
             else:
-                self._place.append(len(self.sent))
+                place.append(len(sent))
                 if isinstance(report, Progress):
-                    progress[attempt] = len(self.sent)
+                    progress[attempt] = len(sent)
                 else:
                     outcomes.add(attempt)
-                self.sent.append(report)
+                sent.append(report)
 
-    def arrays(self) -> tuple[list[Any] | Numbers, ...]:
+    def arrays(self) -> tuple[Texts | Numbers, ...]:
         """Ids, attempts, kinds, texts, times."""
         said = [_said(report) for report in self.sent]
         return (
-            [put(report.job) for report in self.sent],
-            Numbers.of(report.attempt for report in self.sent),
-            [kind for kind, _, _ in said],
-            [text for _, text, _ in said],
-            Numbers.of(time for _, _, time in said),
+            Texts.of([put(report.job) for report in self.sent]),
+            Numbers.of([report.attempt for report in self.sent]),
+            Texts("{" + ",".join([kind for kind, _, _ in said]) + "}"),
+            Texts.of([text for _, text, _ in said]),
+            Numbers.of([time for _, _, time in said]),
         )
 
     def refused(self, places: Sequence[str] | None) -> tuple[tuple[str, int], ...]:
         """The reports that the fence refused, in their order."""
         wrong = {int(place) - 1 for place in places or ()}
+        if not wrong and self._place is None:
+            return ()
         return tuple(
             (report.job, report.attempt)
-            for report, place in zip(self.reports, self._place, strict=True)
+            for report, place in zip(self.reports, self._place or range(len(self.reports)), strict=True)
             if place is None or place in wrong
         )
 

@@ -1,11 +1,11 @@
-"""A schema of a database, as one process uses it: its connections, who sleeps here, and what looks after both."""
+"""A schema of a database, as one process uses it: its connections, its sleepers, and what looks after both."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ log = logging.getLogger("headgate.postgres")
 
 
 class Store:
-    """Connections and threads do not survive a fork: a child makes its own, as does whoever opens a closed store."""
+    """Connections and threads do not survive a fork: a child makes its own, and so does opening a closed store."""
 
     def __init__(
         self, dsn: str, where: str, schema: str, options: dict[str, Any], settings: Settings
@@ -36,6 +36,7 @@ class Store:
         self.vacuum = Vacuum(self.pools, schema)
         self._looking: asyncio.Task[None] | None = None
         self._look_once_more = False
+        self._going_on: set[asyncio.Task[None]] = set()
 
     async def call(self, function: str, *values: Any) -> Any:
         """One row of one function."""
@@ -78,10 +79,24 @@ class Store:
         except EngineUnavailable as error:
             log.debug("others were not called: %s", error)  # they come back from the trouble by themselves
 
+    def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Work that a caller need not wait for, and that sweeps do where it is cut off."""
+        task = asyncio.get_running_loop().create_task(self._until_it_fails(work))
+        self._going_on.add(task)
+        task.add_done_callback(self._going_on.discard)
+
+    async def _until_it_fails(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except EngineUnavailable as error:
+            log.debug("left to sweeps: %s", error)
+
     async def close(self) -> None:
-        """Nobody is woken here any more, and no connection stays."""
+        """No sleeper is woken here any more, and no connection stays."""
         if self._looking is not None and not self._looking.done():
             self._looking.cancel()
+        for task in self._going_on:
+            task.cancel()
         self.vacuum.stop()
         await asyncio.to_thread(self.watchers.stop)
         await self.pools.close()

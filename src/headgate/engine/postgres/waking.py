@@ -14,12 +14,12 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from headgate.engine.contract import Wake
 from headgate.engine.postgres.errors import translated
 from headgate.engine.postgres.pools import Connection, Pools
 from headgate.engine.postgres.scripts import channel, quoted
+from headgate.engine.sleepers import Sleepers
 from headgate.errors import HeadgateError
 
 log = logging.getLogger("headgate.postgres")
@@ -49,9 +49,7 @@ class Watchers:
         self.id = secrets.token_hex(8)
         self._pools = pools
         self._schema = schema
-        self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
-        self._on_ended: dict[int, Wake] = {}
-        self._count = 0
+        self._sleepers = Sleepers()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -62,24 +60,22 @@ class Watchers:
     @property
     def sole(self) -> bool:
         """Whether all waking for work concerns one worker, which then needs none while it is full."""
-        return len(self._on_work) == 1
+        return len(self._sleepers.for_work) == 1
 
     def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
         """Wake for jobs."""
-        return self._add(self._on_work, (wake, queues))
+        return self._added(self._sleepers.on_work(wake, queues))
 
     def on_ended(self, wake: Wake) -> Callable[[], None]:
         """Wake for ended jobs."""
-        return self._add(self._on_ended, wake)
+        return self._added(self._sleepers.on_ended(wake))
 
     def signal(self, *, work: bool, ended: bool) -> None:
         """Something happened that this process knows of."""
         if work:
-            for wake, _ in list(self._on_work.values()):
-                wake()
+            self._sleepers.work()
         if ended:
-            for wake in list(self._on_ended.values()):
-                wake()
+            self._sleepers.ended()
 
     def stop(self) -> None:
         """End the thread."""
@@ -90,11 +86,9 @@ class Watchers:
         if thread is not None and thread is not threading.current_thread():
             thread.join(10)
 
-    def _add(self, table: dict[int, Any], entry: Any) -> Callable[[], None]:
+    def _added(self, end: Callable[[], None]) -> Callable[[], None]:
+        """The thread listens for what was just registered, and looks again when that ends."""
         with self._lock:
-            self._count += 1
-            number = self._count
-            table[number] = entry
             if self._thread is None and not self._stopping:
                 self._thread = threading.Thread(
                     target=self._run, name="headgate-postgres-listen", daemon=True
@@ -102,12 +96,12 @@ class Watchers:
                 self._thread.start()
             self._ring()
 
-        def end() -> None:
+        def end_and_look() -> None:
             with self._lock:
-                if table.pop(number, None) is not None:
-                    self._ring()
+                end()
+                self._ring()
 
-        return end
+        return end_and_look
 
     def _ring(self) -> None:
         """The thread looks again at who watches; called under the lock."""
@@ -145,7 +139,7 @@ class Watchers:
 
     @property
     def _watched(self) -> bool:
-        return bool(self._on_work or self._on_ended)
+        return bool(self._sleepers)
 
     async def _rest(self, seconds: float) -> None:
         """Wait; whoever sleeps looks for himself meanwhile."""
@@ -244,7 +238,7 @@ class Watchers:
 
     async def _register(self, connection: Connection) -> None:
         """Tell the store what this process wants to hear; whether its worker is full stays as the worker said."""
-        work = True if self._on_work else None
+        work = True if self._sleepers.for_work else None
         async with asyncio.timeout(ANSWER_TIMEOUT):
             await connection.execute(
                 f"""
@@ -256,7 +250,7 @@ class Watchers:
                 """,
                 self.id,
                 work,
-                bool(self._on_ended),
+                bool(self._sleepers.for_ended),
                 LIVES,
                 self.sole,
             )

@@ -57,6 +57,24 @@ class Numbers(str):
         return cls("{" + ",".join("NULL" if number is None else str(number) for number in numbers) + "}")
 
 
+class Texts(str):
+    """An array of texts, sent as one text and read by the server: the driver asks of each text whether it is an array,
+    which costs more than all else that an exchange does for a job here."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, texts: Iterable[str | None]) -> Self:
+        """These, as they are stored (`put`); None among them."""
+        return cls("{" + ",".join(["NULL" if text is None else _quoted(text) for text in texts]) + "}")
+
+
+def _quoted(text: str) -> str:
+    if '"' in text or "\\" in text:
+        text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
 def put_error(text: str | None) -> str | None:
     """Error texts may hold anything, also what is not Unicode."""
     return None if text is None else put(text.encode(errors="backslashreplace").decode())

@@ -46,6 +46,7 @@ from headgate.engine.redis.records import (
 )
 from headgate.engine.redis.store import Store
 from headgate.engine.redis.url import Target
+from headgate.engine.sleepers import also_on_moves
 from headgate.errors import EngineError, JobExists
 from headgate.job import Job, JobState, NewJob
 from headgate.keys import Key
@@ -345,7 +346,13 @@ class RedisEngine(Engine):
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self.store.watchers.on_work(wake, queues)
+        return self.watch_part(wake, queues, None)
+
+    def watch_part(
+        self, wake: Wake, queues: Sequence[str] | None, partition: int | None
+    ) -> Callable[[], None]:
+        """Wake for jobs of one partition, or of all."""
+        return also_on_moves(self._clock, wake, self.store.watchers.on_work(wake, queues, partition))
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
         return self.store.watchers.on_ended(wake)

@@ -107,7 +107,7 @@ class RedisPart(Part):
         return Swept(due, lost, offered, expired, more, or_none(next_due), at, _lost_jobs(failed))
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self._engine.store.watchers.on_work(wake, queues, self._number)
+        return self._engine.watch_part(wake, queues, self._number)
 
 
 def _lost_jobs(rows: Sequence[Sequence[str]]) -> tuple[LostJob, ...]:

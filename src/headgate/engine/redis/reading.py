@@ -15,6 +15,8 @@ from headgate.engine.contract import (
 )
 from headgate.engine.redis.records import or_none, read_job, read_limit, read_override, read_worker
 from headgate.engine.rules.in_force import RuleBook
+from headgate.engine.rules.reading import Serving, queue_statuses
+from headgate.engine.rules.reading import facts as put_together
 from headgate.engine.rules.status import key_status
 from headgate.job import JobState
 from headgate.keys import Key, Use
@@ -48,15 +50,7 @@ def counted(answers: Sequence[Row]) -> tuple[dict[tuple[str, str], int], set[str
 
 def queues(answers: Sequence[Row]) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
-    counts, paused = counted(answers)
-    names = {
-        queue for (queue, state), number in counts.items() if number and not JobState(state).ended
-    } | paused
-    states = ("scheduled", "ready", "waiting", "running")
-    return [
-        QueueStatus(name, name in paused, *(counts.get((name, state), 0) for state in states))
-        for name in sorted(names)
-    ]
+    return queue_statuses(*counted(answers))
 
 
 def workers(answers: Sequence[Row]) -> list[WorkerStatus]:
@@ -74,20 +68,18 @@ def facts(answer: Row, fields: Sequence[Any]) -> Facts:
     book, held, waiting, holders, offered, place, earliest, paused, live, now = answer
     job = read_job(fields)
     key = job.waiting_on
-    serving = [tasks for tasks, queues in live if queues is False or job.queue in queues]
-    return Facts(
-        job=job,
-        limit=None if key is None else key_status(book_of(book), Key.of(key), held, waiting),
-        holders=tuple(
+    return put_together(
+        job,
+        None if key is None else key_status(book_of(book), Key.of(key), held, waiting),
+        holders=[
             Holder(id, task, or_none(worker), since, bool(reserved))
             for id, task, worker, since, reserved in holders
-        ),
+        ],
         offered=offered,
         place=or_none(place),
         earliest=or_none(earliest),
         paused=bool(paused),
-        serving=len(serving),
-        knowing=sum(job.task in tasks for tasks in serving),
+        live=[Serving(None if queues is False else queues, tasks) for tasks, queues in live],
         now=now,
     )
 

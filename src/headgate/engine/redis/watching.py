@@ -19,6 +19,7 @@ import msgspec
 
 from headgate.engine.contract import Wake
 from headgate.engine.redis.wire import Wire
+from headgate.engine.sleepers import Sleepers
 
 log = logging.getLogger("headgate.engine")
 
@@ -59,29 +60,35 @@ class Watchers:
         self, wake: Wake, queues: Sequence[str] | None, partition: int | None = None
     ) -> Callable[[], None]:
         """Wake for jobs of these queues, in one partition or in all of them."""
-        return self._listener().add("work", wake, queues, partition)
+        listener = self._listener()
+        end = listener.sleepers.on_work(wake, queues, partition)
+        listener.listen_to("work")
+        return end
 
     def on_ended(self, wake: Wake) -> Callable[[], None]:
         """Wake for ended jobs."""
-        return self._listener().add("ended", wake, None)
+        listener = self._listener()
+        end = listener.sleepers.on_ended(wake)
+        listener.listen_to("ended")
+        return end
 
     def came(self, queues: Callable[[], Iterable[str]], told: set[str], partition: int) -> None:
         """This process has just made jobs ready: those who sleep in it need not wait until the server tells them. Those
         in this event loop know already of the queues that they were `told` of."""
-        listeners = [each for each in list(self._listeners.values()) if each.sleepers["work"]]
+        listeners = [each for each in list(self._listeners.values()) if each.sleepers.for_work]
         if listeners:
             ready, here = set(queues()), asyncio.get_running_loop()
             for listener in listeners:
-                listener.ring("work", ready - told if listener.loop is here else ready, partition)
+                listener.sleepers.work(ready - told if listener.loop is here else ready, partition)
 
     def coming(self, queues: Callable[[], Iterable[str]], partition: int) -> set[str]:
         """Jobs will most likely be ready as soon as what is now being sent has been done. Who sleeps in this event loop
         may look at once: it asks over the same connection, so that it is answered behind that. Returns the queues."""
         listener = self._listeners.get(asyncio.get_running_loop())
-        if listener is None or not listener.sleepers["work"]:
+        if listener is None or not listener.sleepers.for_work:
             return set()
         ready = set(queues())
-        listener.ring("work", ready, partition)
+        listener.sleepers.work(ready, partition)
         return ready
 
     async def stop(self) -> None:
@@ -117,39 +124,24 @@ class Listener:
         store: Listened,
         gone: Callable[[Listener], None],
     ) -> None:
-        self.sleepers: dict[Kind, dict[int, tuple[Wake, Sequence[str] | None, int | None]]]
-        self.sleepers = {"work": {}, "ended": {}}
+        self.sleepers = Sleepers()
         self.loop = loop
         self._store = store
         self._gone = gone
         self._kinds: list[Kind] = []
-        self._count = 0
         self._wire: Wire | None = None
         self._task: asyncio.Task[None] | None = None
         self._heard_any = False
         self._deaf = False
 
-    def add(
-        self, kind: Kind, wake: Wake, queues: Sequence[str] | None, partition: int | None = None
-    ) -> Callable[[], None]:
-        """Wake for messages of this kind; returns the function that ends it."""
-        self._count += 1
-        number, sleepers = self._count, self.sleepers[kind]
-        sleepers[number] = wake, queues, partition
+    def listen_to(self, kind: Kind) -> None:
+        """Hear messages of this kind from now on."""
         if kind not in self._kinds:
             self._kinds.append(kind)
             if self._wire is not None:
                 self._wire.say("SUBSCRIBE", *self._store.names(kind))
         if self._task is None or self._task.done():
             self._task = self.loop.create_task(self._listen(), name="headgate-redis-watch")
-        return lambda: sleepers.pop(number, None) and None
-
-    def ring(self, kind: Kind, queues: set[str] | None, partition: int | None = None) -> None:
-        """Wake those whom it concerns; None means all of them."""
-        for wake, served, own in list(self.sleepers[kind].values()) if queues is None or queues else ():
-            concerned = queues is None or served is None or not queues.isdisjoint(served)
-            if concerned and (own is None or partition is None or own == partition):
-                _ring(wake)
 
     def cancel(self) -> None:
         """End the listening."""
@@ -214,20 +206,12 @@ class Listener:
         match message:
             case [b"subscribe", *_]:
                 self._deaf = False
-                self.ring("work", None)
-                self.ring("ended", None)
+                self.sleepers.work()
+                self.sleepers.ended()
             case [b"message", channel, _] if channel.endswith(b":ended"):
-                self.ring("ended", None)
+                self.sleepers.ended()
             case [b"message", channel, queues]:
                 partition = self._store.partition_of(channel.decode())
-                self.ring("work", set(_read_queues(queues)) if queues else None, partition)
+                self.sleepers.work(set(_read_queues(queues)) if queues else None, partition)
             case _:
                 pass
-
-
-def _ring(wake: Wake) -> None:
-    """A sleeper that cannot be woken must not keep the others from being woken."""
-    try:
-        wake()
-    except Exception:
-        log.exception("a sleeper could not be woken")

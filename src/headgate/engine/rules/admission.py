@@ -1,6 +1,6 @@
 """The rules of admission (docs/reference/limits.md) in plain Python. Read this page first.
 
-A store keeps a *ledger*: who holds which key, who waits on it, who was offered it, what was spent of it. Everything
+A store keeps a *ledger*: which jobs hold a key, wait on it or were offered it, and what was spent of it. Everything
 that can start, stop or move a job goes through one `Admission`, which lives for one atomic step of the store:
 
     arrive     a job became due: ready if all its keys have room, else parked        rules 8, 9

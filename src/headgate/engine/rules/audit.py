@@ -138,8 +138,8 @@ class _Audit:
     def _forgotten(self, key: str, queue: str) -> Iterator[str]:
         """Rule 5: what a key has left beyond its offers is too little for the first waiter of each queue.
 
-        Unless somebody is about to look at it: where steps run side by side, the head may have been in other hands when
-        its room came back.
+        Unless a slice that is still to come looks at it: where transactions run side by side, another one may have held
+        the head when its room came back.
         """
         if key in self.snapshot.unsettled:
             return
@@ -170,7 +170,7 @@ class _Audit:
         if not is_rate(key):
             yield f"a timer is armed for {_show(key)}, which is no rate"
         elif key not in self.snapshot.unsettled and not any(waited == key for waited, _ in self.waiters):
-            yield f"a timer is armed for the rate {_show(key)}, on which nobody waits"
+            yield f"a timer is armed for the rate {_show(key)}, on which no job waits"
 
 
 def _order(job: JobView) -> tuple[int, int, int]:

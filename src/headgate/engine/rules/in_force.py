@@ -91,6 +91,16 @@ class RuleBook:
             scopes = [(key.name, key.value, tenant), (key.name, key.value, None), *scopes]
         return next((self.overrides[scope] for scope in scopes if scope in self.overrides), None)
 
+    def cap_of(self, scope: Scope) -> Cap | None:
+        """The cap that is in force for every key in a scope; None where the keys may differ, and for rates."""
+        name, value, tenant = scope
+        limit = self.limits.get(name)
+        if limit is not None and limit.kind != "concurrency":
+            return None
+        if any(other[0] == name and other != scope for other in self.overrides):
+            return None
+        return Cap(self.number(Key(name, value, tenant or "")))
+
     def uses(self, task: str, queue: str, own: tuple[Use, ...]) -> tuple[Use, ...]:
         """A job's keys in canonical order, with the caps that its task and queue have now."""
         caps = self._caps.get((task, queue))
@@ -128,7 +138,7 @@ class RuleBook:
             )
 
     def check_uses(self, uses: Iterable[Use], adding: Iterable[Limit] = ()) -> None:
-        """Refuse uses of limits that nobody declared: they would admit everything."""
+        """Refuse uses of limits that no code declared: they would admit everything."""
         known = {limit.name: limit for limit in adding}
         for use in uses:
             key = Key.of(use.key)
@@ -145,6 +155,13 @@ def canonical_order(use: Use) -> tuple[bool, str, str]:
     """The sort key of rule 6."""
     key = Key.of(use.key)
     return key.rate, key.text, key.tenant
+
+
+def gives_room(before: Cap | None, after: Cap | None) -> bool:
+    """Whether a change of a scope's cap can give any of its keys room; where the cap is not known, it may."""
+    if before is None or after is None:
+        return True
+    return before.max is not None and (after.max is None or after.max > before.max)
 
 
 def in_scope(key: Key, scope: Scope) -> bool:

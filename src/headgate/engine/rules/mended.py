@@ -16,7 +16,7 @@ def forgotten_waiters(key: str, queue: str, job: str) -> str:
 
 
 def late_timer(key: str) -> str:
-    """A rate that nobody would have looked at in time."""
+    """A rate whose waiters would not have been looked at in time."""
     return f"jobs waited on the rate {shown_key(key)} without a timer that rings in time: it was armed"
 
 
@@ -25,7 +25,15 @@ def lost_worker(job: str, worker: str) -> str:
     return f"job {job!r} ran on worker {worker!r}, which is not registered: the attempt is lost"
 
 
+def unreadable_job(job: str, what: str) -> str:
+    """A stored job that no verb would have met."""
+    return f"job {job!r} cannot be read ({what}): it failed"
+
+
 def shown_key(ident: str) -> str:
-    """A key as people read it."""
-    key = Key.of(ident)
+    """A key as people read it; a text that is none as it stands."""
+    try:
+        key = Key.of(ident)
+    except ValueError:
+        return repr(ident)
     return f"{key.text!r} of tenant {key.tenant!r}" if key.tenant else repr(key.text)

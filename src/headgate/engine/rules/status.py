@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from headgate.engine.contract import Limit, LimitPlace, LimitStatus
 from headgate.engine.rules.in_force import RuleBook
 from headgate.keys import Key
@@ -76,6 +78,14 @@ def limits_page(
     """The part of the whole listing that a caller asked for."""
     rest = rows if after is None else [row for row in rows if place(row) > after]
     return list(rest if limit is None else rest[:limit])
+
+
+def bounded(row: LimitStatus) -> LimitStatus:
+    """A record of a page, whose counts stop at COUNTED_MOST."""
+    if max(row.held, row.waiting) < COUNTED_MOST:
+        return row
+    counts = {"held": min(row.held, COUNTED_MOST), "waiting": min(row.waiting, COUNTED_MOST)}
+    return msgspec.structs.replace(row, **counts, exact=False)
 
 
 def place(row: LimitStatus) -> LimitPlace:

@@ -1,6 +1,6 @@
 """The transitions of a job: how enqueue, reports, cancel, restart, import and limit changes alter what is stored.
 
-Engines that run their steps in Python inherit these and add the storage: a handful of primitives at the end of the
+Engines whose transactions are in Python inherit these and add the storage: a handful of primitives at the end of the
 page. Every move goes through admission (rule 10).
 """
 
@@ -23,9 +23,9 @@ from headgate.engine.contract import (
     Released,
     Settings,
 )
-from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.admission import Admission, Cap
 from headgate.engine.rules.blame import blame, died_by
-from headgate.engine.rules.in_force import RuleBook, Scope
+from headgate.engine.rules.in_force import RuleBook, Scope, gives_room
 from headgate.engine.rules.lifecycle import Again, End, Existing, Taken, expires_at, lose, settle, take_import
 from headgate.engine.rules.stored import Stored
 from headgate.errors import HeadgateError, JobExists
@@ -37,9 +37,9 @@ INNOCENT = {"suspicion": 0, "lost": 0, "lost_after": 0}
 
 
 class Transitions(ABC):
-    """One atomic step. Lives between a verb's first look and its commit; nobody else changes the store meanwhile.
+    """One transaction. Lives between a verb's first look and its commit; nothing else changes the store meanwhile.
 
-    `ended` and `call_workers` say afterwards whom to wake: waiters for results, sleeping workers.
+    `ended` and `call_workers` say afterwards what to wake: waiters for results, sleeping workers.
     """
 
     def __init__(self, admission: Admission[Any], book: RuleBook, settings: Settings, now: int) -> None:
@@ -53,7 +53,7 @@ class Transitions(ABC):
     # ── a job comes ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        """Store new jobs, all or none (what is raised undoes the step)."""
+        """Store new jobs, all or none (what is raised undoes the transaction)."""
         taken = self.existing([spec.id for spec in jobs])
         for spec in jobs:
             if spec.id in taken:
@@ -80,7 +80,7 @@ class Transitions(ABC):
         return None
 
     def come(self, job: Stored) -> None:
-        """A scheduled job arrives if it is due; else somebody should know when it will be."""
+        """A scheduled job arrives if it is due; else a worker must learn when it will be."""
         if job.due <= self.now:
             self.admission.arrive(job)
         else:
@@ -148,7 +148,7 @@ class Transitions(ABC):
         )  # fmt: skip
         self.ended = True
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ───────────────────────────────────────────────────────────────────────────────────────────
 
     def cancel(self, job: Stored) -> None:
         """A running job is asked to stop, any other ends now."""
@@ -172,6 +172,10 @@ class Transitions(ABC):
         )  # fmt: skip
         self.come(job)
 
+    def may_restart(self, job: Stored) -> bool:
+        """A restart must not make a second unfinished job of one unique key."""
+        return job.spec.unique is None or self.rival(job.tenant, job.spec.unique) is None
+
     def expedite(self, job: Stored) -> None:
         """A scheduled job is due now."""
         self.change(job, due=self.now)
@@ -184,13 +188,16 @@ class Transitions(ABC):
         for limit in limits:
             self.book.check_kind(limit)
             if self.book.limits.get(limit.name) != limit:
+                scope = (limit.name, None, None)
+                before = self.book.cap_of(scope)
                 self.put_limit(limit)
-                self._rules_changed((limit.name, None, None))
+                self._rules_changed(scope, before)
 
     def set_override(self, scope: Scope, override: Override | None) -> None:
         """An operator's word comes into force, or is taken back."""
+        before = self.book.cap_of(scope)
         self.put_override(scope, override)
-        self._rules_changed(scope)
+        self._rules_changed(scope, before)
 
     def compute(self, key: str, number: int) -> None:
         """A floating limit's number for one key."""
@@ -198,15 +205,17 @@ class Transitions(ABC):
         self.book.changed()
         self.admission.touch(key)
 
-    def _rules_changed(self, scope: Scope) -> None:
-        """A limit's numbers changed: look at the keys in scope that are waited for. A cap counts what runs already."""
+    def _rules_changed(self, scope: Scope, before: Cap | None) -> None:
+        """A limit's numbers changed: look at the keys in scope that are waited for, unless none of them can have gained
+        room. A cap counts what runs already."""
         self.book.changed()
         name = scope[0]
         kind, _, what = name.partition(":")
         if kind in ("task", "queue") and self.book.is_cap(Key(name)):
             self.adopt(Key(name).ident, **{kind: what})
-        for key in self.keys_waiting(scope):
-            self.admission.touch(key)
+        if gives_room(before, self.book.cap_of(scope)):
+            for key in self.keys_waiting(scope):
+                self.admission.touch(key)
 
     # ── a job is taken over ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -286,12 +295,24 @@ class Transitions(ABC):
         """Set fields of a stored job."""
 
     @abstractmethod
+    def remove(self, job: Stored) -> None:
+        """An ended job is gone."""
+
+    @abstractmethod
+    def last_tick(self, name: str) -> int | None:
+        """When a periodic task last ticked."""
+
+    @abstractmethod
+    def put_tick(self, name: str, at: int) -> None:
+        """Write that it ticked."""
+
+    @abstractmethod
     def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
         """Record the running jobs of a task or queue as holders of its cap, where they are not yet."""
 
     @abstractmethod
     def keys_waiting(self, scope: Scope) -> Iterable[str]:
-        """The keys in a scope that have waiters: those to be looked at in this step, if there are too many for one."""
+        """The keys in a scope that have waiters, a first part of them if there are too many for one transaction."""
 
     @abstractmethod
     def put_limit(self, limit: Limit) -> None:

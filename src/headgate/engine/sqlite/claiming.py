@@ -10,10 +10,10 @@ from operator import attrgetter
 import msgspec
 
 from headgate.engine.rules.blame import APART, GRAVE, Room, gravity, level
+from headgate.engine.sqlite.claim_context import ClaimContext
 from headgate.engine.sqlite.rows import GARBLED, Candidate
 from headgate.engine.sqlite.statements import sql
-from headgate.engine.sqlite.step import Step
-from headgate.engine.sqlite.turn import Turn
+from headgate.engine.sqlite.transaction import Transaction
 from headgate.retry import RetryPolicy
 
 _order: Callable[[Candidate], tuple[int, int, int]] = attrgetter("order")
@@ -38,35 +38,47 @@ class Suspect(msgspec.Struct, frozen=True):
 class ReadyJobs:
     """The ready jobs of some queues in the order of a claim: queue after queue as given, or all queues as one."""
 
-    def __init__(self, step: Step, queues: Sequence[str] | None, turn: Turn, *, suspects: bool) -> None:
-        self.step = step
-        self.turn = turn
+    def __init__(
+        self, transaction: Transaction, queues: Sequence[str] | None, context: ClaimContext, *, suspects: bool
+    ) -> None:
+        self.transaction = transaction
+        self.context = context
         self.queues = queues
         self.gravities = GRAVITIES if suspects else LIGHT
         self._garbled: list[int] = []
 
     def __call__(self, most: int) -> Sequence[Candidate]:
+        if self.context.garbled:
+            self._end_those_in_garbled_queues()
         while True:
             found = self._look(most)
             if not self._garbled:
-                self.step.ledger.count_held({use.key for job in found for use in job.uses})
+                self.transaction.ledger.count_held({use.key for job in found for use in job.uses})
                 return found
             for seq in self._garbled:
-                self.step.end_garbled(seq)
+                self.transaction.end_garbled(seq)
             self._garbled.clear()
-            self.step.admission.offer()
+            self.transaction.admission.offer()
 
     def are_there(self) -> bool:
         """Whether a claim would find anything. Changes nothing."""
-        return bool(self._look(1) or self._garbled)
+        return bool(self.context.garbled or self._look(1) or self._garbled)
+
+    def _end_those_in_garbled_queues(self) -> None:
+        for grave in (*self.gravities, 0):
+            for (queue,) in self.transaction.execute(sql("ready_queues"), (grave,)).fetchall():
+                if isinstance(queue, bytes):
+                    for (seq,) in self.transaction.execute(sql("ready_in"), (queue, grave)).fetchall():
+                        self.transaction.end_garbled(seq)
+        self.transaction.admission.offer()
 
     def _look(self, most: int) -> list[Candidate]:
-        ledger = self.step.ledger
+        ledger = self.transaction.ledger
         if ledger.suspected:
             ledger.flush()
         else:
             ledger.write_decided()
-        if not (self.turn.suspects or self.turn.aside or ledger.suspected):
+        if not (self.context.suspects or self.context.aside or ledger.suspected):
             return self._look_in(most, [], (), ())
         suspects = self._suspects(most)
         grave = [job for job in suspects if job.suspicion >= GRAVE][:most]
@@ -88,16 +100,16 @@ class ReadyJobs:
         return found
 
     def _in_order(self, queues: Sequence[str]) -> list[str]:
-        return [name for name in dict.fromkeys(queues) if name not in self.turn.paused]
+        return [name for name in dict.fromkeys(queues) if name not in self.context.paused]
 
     def _all(self, aside: Sequence[tuple[str, str]], suspects: Sequence[Candidate]) -> list[str]:
-        offered = {queue for queue, _ in self.step.ledger.offered_now()}
+        offered = {queue for queue, _ in self.transaction.ledger.offered_now()}
         names = {*self._filled(), *offered, *(queue for queue, _ in aside), *(job.queue for job in suspects)}
-        return sorted(names - self.turn.paused)
+        return sorted(names - self.context.paused)
 
     def _filled(self) -> frozenset[str]:
-        """The queues that may have ready jobs in the file: had some when the turn began, or got some since."""
-        return self.turn.ready | self.step.ledger.filled
+        """The queues that may have ready jobs in the file: had some when the exchange began, or got some since."""
+        return self.context.ready | self.transaction.ledger.filled
 
     def _first(
         self,
@@ -106,7 +118,7 @@ class ReadyJobs:
         suspects: Sequence[Candidate],
         most: int,
     ) -> list[Candidate]:
-        """The first of what is written as ready, what others set aside, and what this step has offered itself."""
+        """The first of what is written as ready, what others set aside, and what this transaction has offered."""
         filled = self._filled()
         lines = [self._read("claimable", queue, most, 0) for queue in queues if queue in filled]
         if aside:
@@ -116,7 +128,9 @@ class ReadyJobs:
                 if queue in queues
             ]
         lines += [
-            sorted(offers, key=_order) for queue, offers in self.step.ledger.offered_now() if queue in queues
+            sorted(offers, key=_order)
+            for queue, offers in self.transaction.ledger.offered_now()
+            if queue in queues
         ]
         if suspects:
             lines.append([job for job in suspects if job.queue in queues])
@@ -124,21 +138,21 @@ class ReadyJobs:
 
     def _read(self, statement: str, *bindings: object) -> list[Candidate]:
         found: list[Candidate] = []
-        for row in self.step.execute(sql(statement), bindings).fetchall():
+        for row in self.transaction.execute(sql(statement), bindings).fetchall():
             try:
-                found.append(self.step.ledger.claimable(row))
+                found.append(self.transaction.ledger.claimable(row))
             except GARBLED:
                 self._garbled.append(row[0])
         return found
 
     def _aside(self, grave: int) -> list[tuple[str, str]]:
         """Jobs that others set aside and this worker knows; rarely any."""
-        if not self.turn.aside:
+        if not self.context.aside:
             return []
         return [
             (queue, task)
-            for queue, task in self.step.execute(sql("aside_tasks"), (grave,)).fetchall()
-            if task in self.turn.known
+            for queue, task in self.transaction.execute(sql("aside_tasks"), (grave,)).fetchall()
+            if task in self.context.known
         ]
 
     # ── suspects (rule 15) ───────────────────────────────────────────────────────────────────────────────────────
@@ -155,8 +169,8 @@ class ReadyJobs:
         found.sort(key=lambda job: -gravity(job.suspicion))
         if not found:
             return found
-        fit = set(self._room().first(job for job in found if job.task in self.turn.known))
-        return [job for job in found if job in fit or job.task not in self.turn.known]
+        fit = set(self._room().first(job for job in found if job.task in self.context.known))
+        return [job for job in found if job in fit or job.task not in self.context.known]
 
     def _suspects_of(
         self, queues: Collection[str], aside: Sequence[tuple[str, str]], most: int, grave: int
@@ -173,14 +187,16 @@ class ReadyJobs:
         """Queues that are read as one line, in the order in which they are read."""
         if self.queues is not None:
             return [[name] for name in self._in_order(self.queues)]
-        queues = [self.step.execute(sql("suspect_queues"), (grave,)).fetchall() for grave in self.gravities]
-        names = {queue for rows in queues for (queue,) in rows}
-        return [sorted({*names, *(queue for queue, _ in aside)} - self.turn.paused)]
+        queues = [
+            self.transaction.execute(sql("ready_queues"), (grave,)).fetchall() for grave in self.gravities
+        ]
+        names = {queue for rows in queues for (queue,) in rows if isinstance(queue, str)}
+        return [sorted({*names, *(queue for queue, _ in aside)} - self.context.paused)]
 
     def _room(self) -> Room:
-        running = self.step.execute(sql("running_suspects"), (self.turn.worker,)).fetchall()
-        levels = [level(Suspect(*row), self.step.now) for row in running]
-        return Room(self.turn.concurrency, levels)
+        running = self.transaction.execute(sql("running_suspects"), (self.context.worker,)).fetchall()
+        levels = [level(Suspect(*row), self.transaction.now) for row in running]
+        return Room(self.context.concurrency, levels)
 
 
 def _merged(lines: Iterable[list[Candidate]], most: int) -> list[Candidate]:

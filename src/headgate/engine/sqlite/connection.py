@@ -38,6 +38,8 @@ class Cursor(Protocol):
 class Connection(Protocol):
     """What the engine uses of an apsw connection, with types that say what comes out of our statements."""
 
+    cursor_factory: Any
+
     @property
     def in_transaction(self) -> bool: ...
     def execute(self, statements: str, bindings: Sequence[Any] | None = None) -> Cursor: ...
@@ -146,7 +148,7 @@ class translated:
 
 
 def translation(path: str, error: apsw.Error) -> HeadgateError | None:
-    """What an error of SQLite means for whoever uses the file; None for one that would be a mistake of ours."""
+    """What an error of SQLite means for a user of the file; None for one that would be a mistake of ours."""
     match error:
         case apsw.BusyError():
             return EngineUnavailable(

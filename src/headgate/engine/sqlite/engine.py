@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from headgate.clock import now_us
 from headgate.engine.contract import (
@@ -38,28 +38,31 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.rules.in_force import may_be_overridden
+from headgate.engine.rules import steering
 from headgate.engine.rules.refused import lapsed
-from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, RESTART, steer
+from headgate.engine.sleepers import also_on_moves
 from headgate.engine.sqlite import listing, reading
+from headgate.engine.sqlite.claim_context import Opening, Own, end_exchange
 from headgate.engine.sqlite.claiming import ReadyJobs
 from headgate.engine.sqlite.connection import Synchronous, connect, translated
 from headgate.engine.sqlite.file import File, Work
+from headgate.engine.sqlite.garbled import shown
 from headgate.engine.sqlite.migrate import migrate
 from headgate.engine.sqlite.rechecking import healthy, recheck
-from headgate.engine.sqlite.rows import Unreadable, to_json
+from headgate.engine.sqlite.reporting import settle_reports
+from headgate.engine.sqlite.rows import to_json
 from headgate.engine.sqlite.session import Session
 from headgate.engine.sqlite.statements import sql
-from headgate.engine.sqlite.step import Step
 from headgate.engine.sqlite.sweeping import nothing_due, sweep
-from headgate.engine.sqlite.turn import Opening, Own, end_turn
+from headgate.engine.sqlite.transaction import Transaction
 from headgate.errors import ConfigError, LeaseLost
 from headgate.forks import renew_after_fork
-from headgate.job import ENDED, PENDING, Job, JobState, NewJob
+from headgate.job import Job, JobState, NewJob
 
 T = TypeVar("T")
 
-BRIEF = 4
+INLINE_JOBS = 4
 """Jobs whose enqueueing takes less time than two hops between threads."""
 
 
@@ -87,7 +90,7 @@ class SqliteEngine(Engine):
         renew_after_fork(self)
 
     def renew(self) -> None:
-        """Nobody is opening the file."""
+        """In a new process no thread is opening the file."""
         self._opening = threading.Lock()
 
     # ── opening ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -141,43 +144,30 @@ class SqliteEngine(Engine):
     async def enqueue(
         self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[Enqueued]:
-        def work(step: Step) -> list[Enqueued]:
-            step.declare(limits)
-            return step.enqueue(jobs)
+        def work(transaction: Transaction) -> list[Enqueued]:
+            transaction.declare(limits)
+            return transaction.enqueue(jobs)
 
-        brief = self.cheap_steps and len(jobs) <= BRIEF and not limits
-        done = await self._opened().write(work, now, brief=brief)
-        if limits:
-            await self._act_on_changes(now)
-        return done
+        inline = self.cheap_steps and len(jobs) <= INLINE_JOBS and not limits
+        return await self._opened().write(work, now, inline=inline)
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[ImportResult]:
-        def work(step: Step) -> list[ImportResult]:
-            step.declare(limits)
-            return [step.take_over(record) for record in records]
+        def work(transaction: Transaction) -> list[ImportResult]:
+            transaction.declare(limits)
+            return [transaction.take_over(record) for record in records]
 
-        done = await self._write(work, now)
-        await self._act_on_changes(now)
-        return done
+        return await self._write(work, now)
 
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
     ) -> bool:
-        def work(step: Step) -> bool:
-            if step.execute(sql("tick"), (name,)).get != seen:
-                return False
-            step.execute(sql("put_tick"), (name, at))
-            taken = step.existing([job.id for job in jobs])
-            step.enqueue([job for job in jobs if job.id not in taken])
-            return True
-
-        return await self._write(work, now)
+        return await self._write(lambda t: steering.tick(t, name, seen, at, jobs), now)
 
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
-        def work(step: Step) -> dict[str, int]:
-            found = {name: step.execute(sql("tick"), (name,)).get for name in names}
+        def work(transaction: Transaction) -> dict[str, int]:
+            found = {name: transaction.last_tick(name) for name in names}
             return {name: at for name, at in found.items() if at is not None}
 
         return await self._read(work)
@@ -185,39 +175,39 @@ class SqliteEngine(Engine):
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
-        def work(step: Step) -> int:
-            step.lose_worker(worker.id)
+        def work(transaction: Transaction) -> int:
+            transaction.lose_worker(worker.id)
             tasks, queues = (
                 to_json(sorted(worker.tasks)),
                 None if worker.queues is None else to_json(worker.queues),
             )
-            self._forget_own(step)
+            self._forget_own(transaction)
             row = (worker.id, tasks, queues, worker.lease, worker.host, worker.pid, worker.concurrency)
-            step.execute(sql("register"), (*row, step.now, step.now + worker.lease))
-            return step.now
+            transaction.execute(sql("register"), (*row, transaction.now, transaction.now + worker.lease))
+            return transaction.now
 
         return await self._write(work, now)
 
-    def _forget_own(self, step: Step) -> None:
+    def _forget_own(self, transaction: Transaction) -> None:
         """Forget workers whose lease is over, the one that is about to begin among them."""
-        live = {id for (id,) in step.execute(sql("worker_ids"))}
+        live = {id for (id,) in transaction.execute(sql("worker_ids")).fetchall()}
         self._own = {id: own for id, own in self._own.items() if id in live}
 
     async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
-        def work(step: Step) -> Beat:
-            step.execute(sql("beat"), (worker, step.now))
-            if not step.connection.changes():
+        def work(transaction: Transaction) -> Beat:
+            transaction.execute(sql("beat"), (worker, transaction.now))
+            if not transaction.connection.changes():
                 self._own.pop(worker, None)
                 raise lapsed(worker)
-            return Beat(_cancelling(step, worker), step.now)
+            return Beat(_cancelling(transaction, worker), transaction.now)
 
         return await self._write(work, now)
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
-        def work(step: Step) -> None:
-            for job in step.jobs_by_seq(step.execute(sql("running_of"), (worker,)).fetchall()):
-                step.release(job)
-            step.execute(sql("forget_worker"), (worker,))
+        def work(transaction: Transaction) -> None:
+            for job in transaction.jobs_by_seq(transaction.execute(sql("running_of"), (worker,)).fetchall()):
+                transaction.release(job)
+            transaction.execute(sql("forget_worker"), (worker,))
 
         self._own.pop(worker, None)
         await self._write(work, now)
@@ -236,24 +226,24 @@ class SqliteEngine(Engine):
         own = self._own.get(worker) or self._own.setdefault(worker, Own())
         opening = Opening(worker, number, own)
 
-        def work(step: Step) -> Exchanged:
-            turn = opening.turn(step.now)
+        def work(transaction: Transaction) -> Exchanged:
+            context = opening.context(transaction.now)
             opening.take_effect()
-            refused = step.report(worker, reports, own.claims)
-            step.admission.offer()
-            step.ledger.claimer = worker
-            ready = ReadyJobs(step, queues, turn, suspects=suspects)
-            more = want > 0 and step.admission.claim_many(want, turn.known, ready)
-            step.finish()
-            own.claims.update(step.ledger.claimed)
-            return _exchanged(step, worker, refused, more)
+            refused = settle_reports(transaction, worker, reports, own.claims)
+            transaction.admission.offer()
+            transaction.ledger.claimer = worker
+            ready = ReadyJobs(transaction, queues, context, suspects=suspects)
+            more = want > 0 and transaction.admission.claim_many(want, context.known, ready)
+            transaction.finish()
+            own.claims.update(transaction.ledger.claimed)
+            return _exchanged(transaction, worker, refused, more)
 
-        def glance(step: Step) -> Exchanged | None:
-            turn = opening.turn(step.now)
-            if want > 0 and ReadyJobs(step, queues, turn, suspects=suspects).are_there():
+        def glance(transaction: Transaction) -> Exchanged | None:
+            context = opening.context(transaction.now)
+            if want > 0 and ReadyJobs(transaction, queues, context, suspects=suspects).are_there():
                 return None
             opening.take_effect()
-            return _exchanged(step, worker, [], False)
+            return _exchanged(transaction, worker, [], False)
 
         try:
             return await self._opened().write(work, now, None if reports else glance, opening)
@@ -268,21 +258,21 @@ class SqliteEngine(Engine):
         opening = Opening(worker, number, own)
         named = set(known)
 
-        def work(step: Step) -> Resumed:
-            opening.turn(step.now)
+        def work(transaction: Transaction) -> Resumed:
+            opening.context(transaction.now)
             opening.take_effect()
-            step.execute(sql("put_number"), (worker, number))
-            pairs = step.execute(sql("running_pairs"), (worker,)).fetchall()
-            unknown = step.jobs_by_seq([row for row in pairs if row[1:] not in named])
-            taken_back = step.take_back(unknown, ())
-            step.finish()
+            transaction.execute(sql("put_number"), (worker, number))
+            pairs = transaction.execute(sql("running_pairs"), (worker,)).fetchall()
+            unknown = transaction.jobs_by_seq([row for row in pairs if row[1:] not in named])
+            taken_back = transaction.take_back(unknown, ())
+            transaction.finish()
             own.claims.clear()
             alive = {row[1:] for row in pairs} & named
             return Resumed(
                 tuple(pair for pair in known if pair in alive),
                 taken_back,
-                _cancelling(step, worker),
-                step.now,
+                _cancelling(transaction, worker),
+                transaction.now,
             )
 
         try:
@@ -292,9 +282,9 @@ class SqliteEngine(Engine):
             raise
 
     async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
-        def work(step: Step) -> Lost:
-            known = {id for (id,) in step.execute(sql("worker_ids")).fetchall()}
-            lost = [step.lose_worker(worker) for worker in dict.fromkeys(workers) if worker in known]
+        def work(transaction: Transaction) -> Lost:
+            known = {id for (id,) in transaction.execute(sql("worker_ids")).fetchall()}
+            lost = [transaction.lose_worker(worker) for worker in dict.fromkeys(workers) if worker in known]
             return Lost(sum(one.attempts for one in lost), tuple(job for one in lost for job in one.failed))
 
         return await self._write(work, now)
@@ -302,89 +292,55 @@ class SqliteEngine(Engine):
     async def recheck(
         self, after: str | None = None, *, most: int = 100, now: int | None = None
     ) -> Rechecked:
-        return await self._write(lambda step: recheck(step, after, most), now, healthy(after, most))
+        return await self._write(
+            lambda transaction: recheck(transaction, after, most), now, healthy(after, most)
+        )
 
     async def sweep(self, *, now: int | None = None) -> Swept:
         return await self._write(sweep, now, nothing_due)
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ───────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return await self._each(ids, {*PENDING, JobState.RUNNING}, Step.cancel, now)
+        return await self._write(lambda t: steer(t, CANCEL, ids), now)
 
     async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return await self._each(ids, {JobState.FAILED, JobState.CANCELLED}, Step.restart, now)
+        return await self._write(lambda t: steer(t, RESTART, ids), now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return await self._each(ids, {JobState.SCHEDULED}, Step.expedite, now)
+        return await self._write(lambda t: steer(t, EXPEDITE, ids), now)
 
     async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        return await self._each(ids, ENDED, Step.remove, now)
-
-    async def _each(
-        self, ids: Sequence[str], allowed: Any, move: Callable[[Step, Stored], None], now: int | None
-    ) -> list[Verdict]:
-        def one(step: Step, id: str) -> Verdict:
-            job = step.job(id)
-            if job is None or job.state not in allowed or (move is Step.restart and _cannot(step, job)):
-                return Verdict(id, False, job and job.state)
-            move(step, job)
-            return Verdict(id, True, job.state)
-
-        return await self._write(lambda step: [one(step, id) for id in ids], now)
+        return await self._write(lambda t: steer(t, DELETE, ids), now)
 
     async def pause(self, queue: str, *, now: int | None = None) -> bool:
-        return await self._write(lambda step: _changed(step, "pause", queue), now)
+        return await self._write(lambda transaction: _changed(transaction, "pause", queue), now)
 
     async def resume(self, queue: str, *, now: int | None = None) -> bool:
-        def work(step: Step) -> bool:
-            step.call_workers = True
-            return _changed(step, "resume", queue)
+        def work(transaction: Transaction) -> bool:
+            transaction.call_workers = True
+            return _changed(transaction, "resume", queue)
 
         return await self._write(work, now)
 
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
-        def known(step: Step) -> bool | None:
-            return all(step.book.limits.get(limit.name) == limit for limit in limits) or None
+        def known(transaction: Transaction) -> bool | None:
+            return all(transaction.book.limits.get(limit.name) == limit for limit in limits) or None
 
-        await self._write(lambda step: step.declare(limits) or True, now, known)
-        await self._act_on_changes(now)
-
-    async def _act_on_changes(self, now: int | None) -> None:
-        """A change of a limit with very many keys acts in slices, so that other steps get their turn in between. Where
-        the caller dies meanwhile, sweeps go on with it."""
-        while await self._write(Step.settle_slice, now, _settled):
-            pass
+        await self._write(lambda transaction: transaction.declare(limits) or True, now, known)
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
-        def work(step: Step) -> None:
-            if not may_be_overridden(step.book, override.name):
-                raise ConfigError(
-                    f"no limit is named {override.name!r}; see `headgate limits` for those there are"
-                )
-            step.set_override((override.name, override.value, override.tenant), override)
-
-        await self._write(work, now)
-        await self._act_on_changes(now)
+        await self._write(lambda t: steering.override(t, override), now)
 
     async def clear_override(
         self, name: str, value: str | None = None, tenant: str | None = None, *, now: int | None = None
     ) -> bool:
-        def work(step: Step) -> bool:
-            scope = (name, value, tenant)
-            there = scope in step.book.overrides
-            if there:
-                step.set_override(scope, None)
-            return there
-
-        there = await self._write(work, now)
-        await self._act_on_changes(now)
-        return there
+        return await self._write(lambda t: steering.clear_override(t, (name, value, tenant)), now)
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
-        await self._write(lambda step: step.compute(key, max), now)
+        await self._write(lambda transaction: transaction.compute(key, max), now)
 
     async def keys_in_use(
         self,
@@ -396,7 +352,7 @@ class SqliteEngine(Engine):
         now: int | None = None,
     ) -> list[KeyInUse]:
         return await self._read(
-            lambda step: reading.keys_in_use(step, name, computed_before, after, limit), now
+            lambda transaction: reading.keys_in_use(transaction, name, computed_before, after, limit), now
         )
 
     async def limits(
@@ -407,21 +363,21 @@ class SqliteEngine(Engine):
         limit: int | None = None,
         now: int | None = None,
     ) -> list[LimitStatus]:
-        return await self._read(lambda step: listing.limits(step, name, after, limit), now)
+        return await self._read(lambda transaction: listing.limits(transaction, name, after, limit), now)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
-        return await self._read(lambda step: reading.get(step, ids))
+        return await self._read(lambda transaction: reading.get(transaction, ids))
 
     async def states(self, ids: Sequence[str]) -> list[JobState | None]:
-        return await self._read(lambda step: reading.states(step, ids))
+        return await self._read(lambda transaction: reading.states(transaction, ids))
 
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
-        return await self._read(lambda step: reading.find(step, filter, limit, after))
+        return await self._read(lambda transaction: reading.find(transaction, filter, limit, after))
 
     async def count(self, filter: Filter) -> int:
-        return await self._read(lambda step: reading.count(step, filter))
+        return await self._read(lambda transaction: reading.count(transaction, filter))
 
     async def queues(self) -> list[QueueStatus]:
         return await self._read(reading.queues)
@@ -430,7 +386,7 @@ class SqliteEngine(Engine):
         return await self._read(reading.workers, now)
 
     async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
-        return await self._read(lambda step: reading.explain(step, id), now)
+        return await self._read(lambda transaction: reading.explain(transaction, id), now)
 
     async def snapshot(self, *, now: int | None = None) -> Snapshot:
         return await self._read(reading.snapshot, now)
@@ -438,40 +394,31 @@ class SqliteEngine(Engine):
     # ── waking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
-        return self._opened().watchers.on_work(wake, queues)
+        return also_on_moves(self._clock, wake, self._opened().watchers.on_work(wake, queues))
 
     def watch_ended(self, wake: Wake) -> Callable[[], None]:
         return self._opened().watchers.on_ended(wake)
 
 
-def _exchanged(step: Step, worker: str, refused: Sequence[tuple[str, int]], more: bool) -> Exchanged:
-    cancelling, next_due = end_turn(step, worker)
+def _exchanged(
+    transaction: Transaction, worker: str, refused: Sequence[tuple[str, int]], more: bool
+) -> Exchanged:
+    cancelling, next_due = end_exchange(transaction, worker)
     return Exchanged(
-        attempts=tuple(step.ledger.started),
+        attempts=tuple(transaction.ledger.started),
         refused=tuple(refused),
         cancelling=cancelling,
         next_due=next_due,
         more=more,
-        now=step.now,
-        set_aside=tuple(step.admission.unknown),
+        now=transaction.now,
+        set_aside=tuple(transaction.admission.unknown),
     )
 
 
-def _cancelling(step: Step, worker: str) -> tuple[str, ...]:
-    return tuple(id for (id,) in step.execute(sql("cancelling"), (worker,)))
+def _cancelling(transaction: Transaction, worker: str) -> tuple[str, ...]:
+    return tuple(shown(id) for (id,) in transaction.execute(sql("cancelling"), (worker,)).fetchall())
 
 
-def _cannot(step: Step, job: Stored) -> bool:
-    """A restart must not make a second unfinished job of one unique key, nor one whose limits cannot be read."""
-    if isinstance(job, Unreadable):
-        return True
-    return job.spec.unique is not None and step.rival(job.tenant, job.spec.unique) is not None
-
-
-def _settled(step: Step) -> bool | None:
-    return None if step.book.unsettled else False
-
-
-def _changed(step: Step, statement: str, *bindings: object) -> bool:
-    step.execute(sql(statement), bindings)
-    return bool(step.connection.changes())
+def _changed(transaction: Transaction, statement: str, *bindings: object) -> bool:
+    transaction.execute(sql(statement), bindings)
+    return bool(transaction.connection.changes())

@@ -11,14 +11,15 @@ from headgate.engine.contract import Settings
 from headgate.engine.deadline import seconds
 from headgate.engine.sqlite.checkpoints import Checkpoints
 from headgate.engine.sqlite.connection import Connection, Synchronous, check_library, connect
-from headgate.engine.sqlite.lane import Lane
 from headgate.engine.sqlite.migrate import migrate
-from headgate.engine.sqlite.rules import Rules, rules_version
-from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.rule_book import Rules, rules_version
+from headgate.engine.sqlite.thread import ConnectionThread
+from headgate.engine.sqlite.transaction import Transaction
 from headgate.engine.sqlite.waking import Watchers
+from headgate.engine.sqlite.writer import Writer
 
 T = TypeVar("T")
-Work = Callable[[Step], T]
+Work = Callable[[Transaction], T]
 
 
 class File:
@@ -35,16 +36,15 @@ class File:
         self._clock = clock
         self._writing, self._reading = Rules(), Rules()
         self.watchers = Watchers(path)
-        self._writer = Lane(
+        self._writer = Writer(
             "headgate-sqlite-write",
             path,
             self._connect_and_migrate,
-            writes=True,
             rolled_back=self._writing.forget,
             lookout=self.watchers,
         )
         self.watchers.nudge = self._writer.nudge
-        self._reader = Lane("headgate-sqlite-read", path, self._connect, writes=False)
+        self._reader = ConnectionThread("headgate-sqlite-read", path, self._connect)
         self._checkpoints = Checkpoints(lambda: self._reader.post(self._checkpoints.copy))
         self._writer.start()
         try:
@@ -65,27 +65,29 @@ class File:
         now: int | None,
         glance: Work[T | None] | None = None,
         opening: Callable[[Connection], int] = rules_version,
-        brief: bool = False,
+        inline: bool = False,
     ) -> T:
-        """Run `work` in one transaction; whom it concerns is woken after the commit.
+        """Run `work` in one transaction; sleepers that it concerns are woken after the commit.
 
         `glance` may answer without a transaction when there is nothing to write. `opening` is what is read first.
         `brief` work takes a fraction of a millisecond and waits for no disk.
         """
-        done: list[Step] = []
+        done: list[Transaction] = []
 
         def operation() -> T:
-            step = self._step(self._writer, self._writing, now, opening)
-            result = work(step)
-            step.finish()
-            done[:] = [step]
+            transaction = self._transaction(self._writer, self._writing, now, opening)
+            result = work(transaction)
+            transaction.finish()
+            done[:] = [transaction]
             return result
 
         signal, left = partial(self._signal, done), seconds(self._settings)
-        if brief and not self._checkpoints.due:
-            return await self._writer.run_brief(operation, left, signal)
+        if inline and not self._checkpoints.due:
+            return await self._writer.run_inline(operation, left, signal)
         look = (
-            None if glance is None else lambda: glance(self._step(self._writer, self._writing, now, opening))
+            None
+            if glance is None
+            else lambda: glance(self._transaction(self._writer, self._writing, now, opening))
         )
         return await self._writer.run(operation, left, look, signal)
 
@@ -96,19 +98,23 @@ class File:
             execute = self._reader.connection.execute
             execute("BEGIN")
             try:
-                return work(self._step(self._reader, self._reading, now, rules_version))
+                return work(self._transaction(self._reader, self._reading, now, rules_version))
             finally:
                 execute("COMMIT")
 
         return await self._reader.run(operation, seconds(self._settings))
 
-    def _step(self, lane: Lane, rules: Rules, now: int | None, opening: Callable[[Connection], int]) -> Step:
-        book = rules.current(lane.connection, opening(lane.connection))
-        return Step(lane.connection, book, self._settings, self._clock() if now is None else now)
+    def _transaction(
+        self, thread: ConnectionThread, rules: Rules, now: int | None, opening: Callable[[Connection], int]
+    ) -> Transaction:
+        book = rules.current(thread.connection, opening(thread.connection))
+        return Transaction(thread.connection, book, self._settings, self._clock() if now is None else now)
 
-    def _signal(self, done: list[Step]) -> None:
-        for step in done:
-            self.watchers.signal(step.ledger.readied.values(), workers=step.call_workers, ended=step.ended)
+    def _signal(self, done: list[Transaction]) -> None:
+        for transaction in done:
+            self.watchers.signal(
+                transaction.ledger.readied.values(), workers=transaction.call_workers, ended=transaction.ended
+            )
 
     def _connect(self) -> Connection:
         return connect(self._path, self._synchronous, self._settings.busy_timeout)

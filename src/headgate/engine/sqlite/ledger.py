@@ -1,8 +1,8 @@
 """The SQLite engine's ledger: admission's questions answered from indexes, its decisions written in batches.
 
-Counts are read once per key and step and kept in step with the decisions; changes of jobs are collected and written
-together by `flush`, before anything reads the lines that they alter. Offers are written last: a waiter that is
-claimed in the very step that offers it (the usual way of a slot) is never written as ready.
+Counts are read once per key and transaction and kept in accord with the decisions; changes of jobs are collected and
+written together by `flush`, before anything reads the lines that they alter. Offers are written last: a waiter that is
+claimed in the very transaction that offers it (the usual way of a slot) is never written as ready.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from headgate.engine.contract import Attempt, Settings
 from headgate.engine.rules.admission import Rule, fewest_refusals
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Connection, Values
-from headgate.engine.sqlite.rows import GARBLED, Candidate, Ended, inserted, own_uses, saved, to_json
-from headgate.engine.sqlite.rules import FileBook
+from headgate.engine.sqlite.rows import GARBLED, Candidate, EndedAttempt, inserted, own_uses, saved, to_json
+from headgate.engine.sqlite.rule_book import FileBook
 from headgate.engine.sqlite.statements import listed, sql
 from headgate.job import JobState
 from headgate.keys import Use, is_rate
 from headgate.rates import Bucket, Meter, Pace, Window
 
-Row = Stored | Candidate | Ended
+Row = Stored | Candidate | EndedAttempt
 
 FEW = 24
 """Up to so many rows are quicker written one by one; beyond, one statement with a JSON parameter is, which also lets go
@@ -50,8 +50,8 @@ class Counts(dict[str, int]):
 
 
 class SqliteLedger:
-    """One step's view of the file; `claimer` is the worker that claims in it, `suspected` says whether a suspect has
-    become ready. `mend` ends the job with this number, whose row cannot be read."""
+    """One transaction's view of the file; `claimer` is the worker that claims in it, `suspected` says whether a suspect
+    has become ready. `mend` ends the job with this number, whose row cannot be read."""
 
     mend: Callable[[int], object]
 
@@ -94,11 +94,11 @@ class SqliteLedger:
         return job.uses if isinstance(job, Candidate) else self.book.uses(job.task, job.queue, job.uses)
 
     def claimable(self, row: Values) -> Candidate:
-        """A ready job, from claimable.sql."""
+        """A ready job, as `claimable` finds it."""
         return Candidate(row, self.book.uses(row[2], row[3], own_uses(row)), None, row[16])
 
     def _waiter(self, row: Values) -> Candidate:
-        """A waiting job, from waiters.sql."""
+        """A waiting job, as `waiters` finds it."""
         return Candidate(row, self.book.uses(row[2], row[3], own_uses(row)), row[16], None)
 
     def _waiters(self, read: Callable[[], Iterable[Values]]) -> list[Candidate]:
@@ -162,9 +162,10 @@ class SqliteLedger:
         counts: dict[tuple[str, str], tuple[int, int]] = {}
 
         def read() -> Iterable[Values]:
-            for offered, held, *row in self.execute(sql("waited_for"), bindings).fetchall():
-                counts[row[16], row[3]] = offered, held
-                yield tuple(row)
+            for found in self.execute(sql("waited_for"), bindings).fetchall():
+                row = type(found)(found[2:])  # a GarbledRow stays one
+                counts[row[16], row[3]] = found[0], found[1]
+                yield row
 
         heads = self._waiters(read)
         self._queues = {key: [] for key in keys}
@@ -300,7 +301,7 @@ class SqliteLedger:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, job: Stored) -> None:
-        """A new job: inserted in whatever state it has when the step writes."""
+        """A new job: inserted in whatever state it has when the transaction writes."""
         self._new.append(job)
         self._pending = True
 
@@ -311,7 +312,7 @@ class SqliteLedger:
             self._pending = True
 
     def offered_now(self) -> Iterable[tuple[str, list[Candidate]]]:
-        """The jobs that this step has offered and not yet written, by queue."""
+        """The jobs that this transaction has offered and not yet written, by queue."""
         queues: dict[str, list[Candidate]] = {}
         for job in self._offers.values():
             queues.setdefault(job.queue, []).append(job)
@@ -328,7 +329,7 @@ class SqliteLedger:
         self._stale.clear()
 
     def write_decided(self) -> None:
-        """Write everything but the offers of this step."""
+        """Write everything but the offers of this transaction."""
         if not self._pending:
             return
         self._pending = False
@@ -353,7 +354,7 @@ class SqliteLedger:
         self._spent.clear()
 
     def _insert(self) -> None:
-        """New jobs get consecutive numbers: nobody else inserts within the transaction."""
+        """New jobs get consecutive numbers: no other connection inserts within the transaction."""
         self.executemany(sql("insert_job"), [inserted(job) for job in self._new])
         first = self.connection.last_insert_rowid() - len(self._new) + 1
         for seq, job in enumerate(self._new, first):
@@ -365,7 +366,7 @@ class SqliteLedger:
             self.execute(sql(statement), (to_json(rows), *more))
             rows.clear()
 
-    # ── keeping the counts in step ───────────────────────────────────────────────────────────────────────────────
+    # ── keeping the counts in accord ──────────────────────────────────────────────────────────────────────────────────
 
     def _recount(self, keys: Iterable[str]) -> None:
         """Holders of keys were written past the counts."""
@@ -380,7 +381,9 @@ class SqliteLedger:
     # ── reservations (rule 7) and rates ──────────────────────────────────────────────────────────────────────────
 
     def _may_hold(self, job: Row) -> Sequence[str]:
-        return job.keys if isinstance(job, Ended) else self.book.may_hold(job.task, job.queue, job.uses)
+        return (
+            job.keys if isinstance(job, EndedAttempt) else self.book.may_hold(job.task, job.queue, job.uses)
+        )
 
     def _may_reserve(self, job: Row) -> bool:
         """Only jobs that were refused often enough can hold anything while they wait."""

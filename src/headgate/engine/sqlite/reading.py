@@ -19,172 +19,186 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.rules.admission import UNLIMITED
+from headgate.engine.rules.reading import (
+    MOST_HOLDERS,
+    Serving,
+    earliest,
+    facts,
+    most_tokens,
+    queue_statuses,
+    room,
+)
 from headgate.engine.rules.status import key_status
 from headgate.engine.rules.stored import Stored
-from headgate.engine.sqlite.keyspace import LAST, just_after, keys_of, parsed
+from headgate.engine.sqlite.claim_context import unreadable_workers
+from headgate.engine.sqlite.garbled import shown, shown_row
+from headgate.engine.sqlite.key_ranges import LAST, just_after, keys_of, parsed
 from headgate.engine.sqlite.rows import GARBLED, Unreadable, Values, read_uses, shown_state, stored, to_json
 from headgate.engine.sqlite.statements import sql
-from headgate.engine.sqlite.step import Step
+from headgate.engine.sqlite.transaction import Transaction
 from headgate.job import Job, JobState
 from headgate.keys import Key
-from headgate.rates import Pace
 
-MOST_HOLDERS = 10
 END_OF_TIME = 1 << 62
 
 _read_tasks = msgspec.json.Decoder(frozenset[str]).decode
 _read_queues = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-def get(step: Step, ids: Sequence[str]) -> list[Job | None]:
+def get(transaction: Transaction, ids: Sequence[str]) -> list[Job | None]:
     """Whole jobs with their history."""
-    return [job.shown() if (job := step.look("job_by_id", id)) else None for id in ids]
+    return [job.shown() if (job := transaction.look("job_by_id", id)) else None for id in ids]
 
 
-def states(step: Step, ids: Sequence[str]) -> list[JobState | None]:
+def states(transaction: Transaction, ids: Sequence[str]) -> list[JobState | None]:
     """Only their states."""
-    found = {id: shown_state(state) for id, state in step.execute(sql("states"), (to_json(ids),))}
+    rows = transaction.execute(sql("states"), (to_json(ids),)).fetchall()
+    found = {id: shown_state(state) for id, state in rows}
     return [found.get(id) for id in ids]
 
 
-def find(step: Step, wanted: Filter, limit: int, after: str | None) -> list[Job]:
+def find(transaction: Transaction, wanted: Filter, limit: int, after: str | None) -> list[Job]:
     """Jobs that match, newest first."""
-    before = END_OF_TIME if after is None else step.execute(sql("seq_of"), (after,)).get or END_OF_TIME
-    rows = step.execute(sql("find"), (*_filter(step, wanted), before, limit)).fetchall()
+    before = END_OF_TIME if after is None else transaction.execute(sql("seq_of"), (after,)).get or END_OF_TIME
+    rows = transaction.execute(sql("find"), (*_filter(transaction, wanted), before, limit)).fetchall()
     return [msgspec.structs.replace(stored(row).shown(), history=()) for row in rows]
 
 
-def count(step: Step, wanted: Filter) -> int:
+def count(transaction: Transaction, wanted: Filter) -> int:
     """How many match."""
-    return step.execute(sql("count"), _filter(step, wanted)).get
+    return transaction.execute(sql("count"), _filter(transaction, wanted)).get
 
 
-def _filter(step: Step, wanted: Filter) -> Values:
+def _filter(transaction: Transaction, wanted: Filter) -> Values:
     return (
         None if wanted.states is None else to_json(wanted.states),
         wanted.queue,
         wanted.task,
         wanted.tenant,
-        None if wanted.waiting_on is None else to_json(_waited_for(step, wanted.waiting_on)),
+        None if wanted.waiting_on is None else to_json(_waited_for(transaction, wanted.waiting_on)),
         None if wanted.ids is None else to_json(wanted.ids),
         wanted.unique,
     )
 
 
-def _waited_for(step: Step, text: str) -> list[str]:
+def _waited_for(transaction: Transaction, text: str) -> list[str]:
     """The keys with this text, of any tenant, that have waiters; for a bare name all keys of the limit."""
     name, equals, value = text.partition("=")
     found: list[str] = []
     start: str | None = ""
     while start is not None:
-        keys, start = keys_of(step.waiting, name, value if equals else None, start=start)
+        keys, start = keys_of(transaction.waiting, name, value if equals else None, start=start)
         found += keys
     return found
 
 
 def keys_in_use(
-    step: Step, name: str, computed_before: int | None, after: str | None, limit: int
+    transaction: Transaction, name: str, computed_before: int | None, after: str | None, limit: int
 ) -> list[KeyInUse]:
     """The keys of one limit that are held or waited for, and whose number is old."""
     found: list[KeyInUse] = []
     start: str | None = "" if after is None else just_after(after)
     while start is not None and len(found) < limit:
-        keys, start = _used(step, name, start, limit)
+        keys, start = _used(transaction, name, start, limit)
         for key in keys[: limit - len(found)] if computed_before is None else keys:
-            computed = step.book.computed_for(key)
+            computed = transaction.book.computed_for(key)
             at = computed and computed[1]
             if (computed_before is None or (at or 0) < computed_before) and len(found) < limit:
-                held, waiting = step.execute(sql("key_counts"), (key,)).fetchall()[0]
-                found.append(KeyInUse(key, step.book.number(Key.of(key)), held, waiting, at))
+                held, waiting = transaction.execute(sql("key_counts"), (key,)).fetchall()[0]
+                found.append(KeyInUse(key, transaction.book.number(Key.of(key)), held, waiting, at))
     return found
 
 
-def _used(step: Step, name: str, start: str, most: int) -> tuple[list[str], str | None]:
+def _used(transaction: Transaction, name: str, start: str, most: int) -> tuple[list[str], str | None]:
     """The next keys of a limit that are held or waited for, and where to go on."""
-    held = keys_of(step.holding, name, start=start, most=most)
-    waiting = keys_of(step.waiting, name, start=start, most=most)
+    held = keys_of(transaction.holding, name, start=start, most=most)
+    waiting = keys_of(transaction.waiting, name, start=start, most=most)
     rest = min((page.rest for page in (held, waiting) if page.rest is not None), default=None)
     keys = sorted({*held.keys, *waiting.keys})
     return [key for key in keys if rest is None or key < rest], rest
 
 
-def queues(step: Step) -> list[QueueStatus]:
+def queues(transaction: Transaction) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
-    paused = {queue for (queue,) in step.execute(sql("paused"))}
-    counts: defaultdict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for queue, state, number in step.execute(sql("queue_counts")):
-        counts[queue][state] += number
+    paused = {shown(queue) for (queue,) in transaction.execute(sql("paused")).fetchall()}
+    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for queue, state, number in map(shown_row, transaction.execute(sql("queue_counts")).fetchall()):
+        counts[queue, state] += number
+    return queue_statuses(counts, paused)
+
+
+def workers(transaction: Transaction) -> list[WorkerStatus]:
+    """The registered workers, without those whose rows cannot be read: they are as good as lost."""
+    unreadable = unreadable_workers(transaction)
     return [
-        QueueStatus(
-            name, name in paused, *(counts[name][s] for s in ("scheduled", "ready", "waiting", "running"))
-        )
-        for name in sorted({*counts, *paused})
+        _worker(row) for row in transaction.execute(sql("workers")).fetchall() if row[0] not in unreadable
     ]
 
 
-def workers(step: Step) -> list[WorkerStatus]:
-    """The registered workers."""
-    return [_worker(row) for row in step.execute(sql("workers"))]
-
-
 def _worker(row: Values) -> WorkerStatus:
-    id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until, running = row
+    id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until, running = shown_row(row)
     served = None if queues is None else _read_queues(queues)
     worker = Worker(id, _read_tasks(tasks), served, lease, host, pid, concurrency)
     return WorkerStatus(worker, registered_at, lease_until, running)
 
 
-def explain(step: Step, id: str) -> Facts | None:
+def explain(transaction: Transaction, id: str) -> Facts | None:
     """Why a job is where it is."""
-    job = step.look("job_by_id", id)
+    job = transaction.look("job_by_id", id)
     if job is None:
         return None
     key = None if isinstance(job, Unreadable) else job.waiting_on
-    live = step.execute(sql("live_workers"), (step.now,)).fetchall()
-    serving = [tasks for queues, tasks in live if queues is None or job.queue in _read_queues(queues)]
-    return Facts(
-        job=job.shown(),
-        limit=None if key is None else _status(step, key),
-        holders=() if key is None else _holders(step, key),
-        offered=0 if key is None else step.ledger.offered(key, job.queue),
-        place=None if key is None else _place(step, job),
-        earliest=None if key is None else _earliest(step, key, job.units),
-        paused=(job.queue,) in step.execute(sql("paused")).fetchall(),
-        serving=len(serving),
-        knowing=sum(job.task in _read_tasks(tasks) for tasks in serving),
-        now=step.now,
+    return facts(
+        job.shown(),
+        None if key is None else _status(transaction, key),
+        holders=() if key is None else _holders(transaction, key),
+        offered=0 if key is None else transaction.ledger.offered(key, job.queue),
+        place=None if key is None else _place(transaction, job),
+        earliest=None if key is None else _earliest(transaction, key, job.units),
+        paused=(job.queue,) in transaction.execute(sql("paused")).fetchall(),
+        live=_live(transaction),
+        now=transaction.now,
     )
 
 
-def _status(step: Step, key: str) -> LimitStatus:
-    held, waiting = step.execute(sql("key_counts"), (key,)).fetchall()[0]
-    return key_status(step.book, Key.of(key), held, waiting)
+def _live(transaction: Transaction) -> list[Serving]:
+    unreadable = unreadable_workers(transaction)
+    rows = transaction.execute(sql("live_workers"), (transaction.now,)).fetchall()
+    return [
+        Serving(None if queues is None else _read_queues(queues), _read_tasks(tasks))
+        for id, queues, tasks in rows
+        if id not in unreadable
+    ]
 
 
-def _holders(step: Step, key: str) -> tuple[Holder, ...]:
-    rows = step.execute(sql("holders_of"), (key, MOST_HOLDERS))
+def _status(transaction: Transaction, key: str) -> LimitStatus:
+    held, waiting = transaction.execute(sql("key_counts"), (key,)).fetchall()[0]
+    return key_status(transaction.book, Key.of(key), held, waiting)
+
+
+def _holders(transaction: Transaction, key: str) -> tuple[Holder, ...]:
+    rows = map(shown_row, transaction.execute(sql("holders_of"), (key, MOST_HOLDERS)).fetchall())
     return tuple(
         Holder(id, task, worker, since, bool(reserved)) for id, task, worker, since, reserved in rows
     )
 
 
-def _place(step: Step, job: Stored) -> int:
-    return step.execute(sql("place"), (job.waiting_on, job.queue, *job.order)).get + 1
+def _place(transaction: Transaction, job: Stored) -> int:
+    return transaction.execute(sql("place"), (job.waiting_on, job.queue, *job.order)).get + 1
 
 
-def _earliest(step: Step, key: str, units: int) -> int | None:
-    rule = step.book.rule(key)
-    if not isinstance(rule, Pace) or not rule.limit:
-        return None
-    return step.ledger.meter(key).when(rule, units, step.now)
+def _earliest(transaction: Transaction, key: str, units: int) -> int | None:
+    ledger = transaction.ledger
+    return earliest(ledger.rule(key), lambda: ledger.meter(key), units, transaction.now)
 
 
-def snapshot(step: Step) -> Snapshot:
+def snapshot(transaction: Transaction) -> Snapshot:
     """Everything that admission depends on."""
-    views = tuple(_view(step, row) for row in step.execute(sql("unfinished")))
+    views = tuple(
+        _view(transaction, shown_row(row)) for row in transaction.execute(sql("unfinished")).fetchall()
+    )
     holders: defaultdict[str, dict[str, bool]] = defaultdict(dict)
-    for key, id, reserved in step.execute(sql("all_holders")):
+    for key, id, reserved in map(shown_row, transaction.execute(sql("all_holders")).fetchall()):
         holders[key][id] = bool(reserved)
     waited = {view.waiting_on for view in views if view.waiting_on is not None}
     used = {*holders, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
@@ -193,34 +207,22 @@ def snapshot(step: Step) -> Snapshot:
     return Snapshot(
         jobs=views,
         holders=dict(holders),
-        free=dict(_free(step, keys)),
-        timers=dict(step.execute(sql("timers"))),
-        workers=frozenset(id for (id,) in step.execute(sql("worker_ids"))),
-        now=step.now,
-        most=dict(_most(step, waited)),
-        unsettled=frozenset(_unsettled(step, waited)),
+        free=room(transaction.admission.free, keys),
+        timers=dict(transaction.execute(sql("timers"))),
+        workers=frozenset(id for (id,) in transaction.execute(sql("worker_ids")).fetchall()),
+        now=transaction.now,
+        most=most_tokens(transaction.book.rule, waited),
+        unsettled=frozenset(_unsettled(transaction, waited)),
     )
 
 
-def _unsettled(step: Step, waited: Iterable[str]) -> Iterable[str]:
+def _unsettled(transaction: Transaction, waited: Iterable[str]) -> Iterable[str]:
     """Keys of changed limits that have yet to be looked at."""
-    left = dict(step.execute(sql("unsettled")).fetchall())
+    left = dict(transaction.execute(sql("unsettled")).fetchall())
     return [key for key in waited if key >= left.get(Key.of(key).name, LAST)] if left else []
 
 
-def _free(step: Step, keys: Iterable[str]) -> Iterable[tuple[str, int | None]]:
-    for key in keys:
-        free = step.admission.free(key)
-        yield key, None if free == UNLIMITED else free
-
-
-def _most(step: Step, keys: Iterable[str]) -> Iterable[tuple[str, int]]:
-    for key in keys:
-        if isinstance(rule := step.book.rule(key), Pace) and rule.limit is not None:
-            yield key, rule.most
-
-
-def _view(step: Step, row: Values) -> JobView:
+def _view(transaction: Transaction, row: Values) -> JobView:
     (
         id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
         set_aside, suspicion, lost,
@@ -231,7 +233,7 @@ def _view(step: Step, row: Values) -> JobView:
         own = ()
     return JobView(
         id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
-        uses=step.book.uses(task, queue, own), waiting_on=waiting_on, offered_by=offered_by,
+        uses=transaction.book.uses(task, queue, own), waiting_on=waiting_on, offered_by=offered_by,
         refusals=refusals, worker=worker, attempt=attempt, tries=tries, set_aside=bool(set_aside),
         suspicion=suspicion, lost=lost,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of the jobs table as the records that the steps work on."""
+"""Rows of the jobs table as the records that the transactions work on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from headgate.engine.contract import Attempt
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Values
+from headgate.engine.sqlite.garbled import GarbledRow, shown_row
 from headgate.job import DEFAULT_PRIORITY, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
 from headgate.retry import RetryPolicy
@@ -18,6 +19,7 @@ from headgate.retry import RetryPolicy
 _read_uses: Callable[[str], tuple[Use, ...]] = lru_cache(10_000)(msgspec.json.Decoder(tuple[Use, ...]).decode)
 _encode = msgspec.json.Encoder().encode
 _read_retry: Callable[[str], RetryPolicy] = lru_cache(1000)(msgspec.json.Decoder(RetryPolicy).decode)
+NO_TEXT = "text that is not UTF-8"
 _STATES = {state.value: state for state in JobState}
 
 
@@ -37,8 +39,8 @@ def read_uses(text: str | None) -> tuple[Use, ...]:
 class Candidate:
     """A pending job as a claim or an offer sees it: less than the whole row, since there may be many.
 
-    `row` comes from waiters.sql or claimable.sql; `uses` are its keys with the caps of its task and queue. Made only of
-    rows that can be read (`own_uses`).
+    `row` comes from the statements `waiters` or `claimable`; `uses` are its keys with the caps of its task and queue.
+    Made only of rows that can be read (`own_uses`).
     """
 
     __slots__ = (
@@ -71,7 +73,7 @@ class Candidate:
         )  # fmt: skip
 
 
-class Ended:
+class EndedAttempt:
     """An attempt that succeeded: all that is needed to give back what it held."""
 
     __slots__ = ("keys", "seq")
@@ -87,19 +89,22 @@ class Ended:
 
 
 class Unreadable(Stored):
-    """A row that makes no sense: a column is garbled. It is shown as failed, with `why` as its error; a step that meets
-    it while `unfinished` ends it so."""
+    """A row that makes no sense: a column is garbled. It is shown as failed, with `why` as its error; a transaction
+    that meets it while `unfinished` ends it so, under `new_id` where no caller could name the old one."""
 
-    __slots__ = ("unfinished", "why")
+    __slots__ = ("new_id", "unfinished", "why")
 
     def __init__(self, spec: NewJob, seq: int, enqueued_at: int, due: int, why: str) -> None:
         super().__init__(spec, seq, enqueued_at, due)
         self.why = why
         self.unfinished = False
+        self.new_id: str | None = None
 
 
 def own_uses(row: Values) -> tuple[Use, ...]:
-    """The keys of a row from waiters.sql or claimable.sql; raises what is wrong if a claim could not read it."""
+    """The keys of a row from `waiters` or `claimable`; raises what is wrong if a claim could not read it."""
+    if isinstance(row, GarbledRow):
+        raise ValueError(NO_TEXT)
     _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion = row
     _ = priority + due + attempt + tries + units + suspicion  # a text among them raises
     _read_retry(retry)
@@ -120,6 +125,7 @@ def stored(row: Values, attempts: tuple[PastAttempt, ...] = ()) -> Stored:
 
 def unreadable(row: Values, attempts: tuple[PastAttempt, ...], error: Exception) -> Unreadable:
     """What can be saved of a row that cannot be read."""
+    garbled_id, row = isinstance(row[1], bytes), shown_row(row)
     state = row[7]
     spec = NewJob(
         id=_text(row[1]), task=_text(row[2]), queue=_text(row[3]), args=_text(row[9]), tenant=_text(row[4]),
@@ -127,6 +133,7 @@ def unreadable(row: Values, attempts: tuple[PastAttempt, ...], error: Exception)
     )  # fmt: skip
     why = f"this job cannot be read from the store: {type(error).__name__}: {error}"
     job = Unreadable(spec, row[0], _number(row[8]), _number(row[6]), why)
+    job.new_id = f"unreadable-{row[0]}" if garbled_id else None
     job.unfinished = state not in ("succeeded", "failed", "cancelled")
     job.state = JobState.FAILED if job.unfinished else _STATES[state]
     job.waiting_on, job.offered_by = _text_or_none(row[16]), _text_or_none(row[17])
@@ -156,6 +163,8 @@ def shown_state(state: object) -> JobState:
 
 
 def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
+    if isinstance(row, GarbledRow):
+        raise ValueError(NO_TEXT)
     (
         seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique, metadata,
         retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
@@ -184,7 +193,7 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
 
 
 def inserted(job: Stored) -> Values:
-    """The parameters of insert_job.sql."""
+    """The parameters of `insert_job`."""
     spec = job.spec
     return (
         spec.id, spec.task, spec.queue, spec.tenant, spec.priority, job.due, job.state, job.enqueued_at,
@@ -194,7 +203,7 @@ def inserted(job: Stored) -> Values:
 
 
 def saved(job: Stored) -> Values:
-    """The parameters of save_job.sql."""
+    """The parameters of `save_job`."""
     return (
         job.due, job.state, write_retry(job.retry), job.waiting_on, job.offered_by, job.units, job.refusals,
         int(job.set_aside), job.attempt, job.tries, job.worker, job.started_at, job.ended_at, job.outcome,

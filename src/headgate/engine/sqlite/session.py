@@ -1,7 +1,7 @@
 """A thread's connection, which no fork ever sees.
 
 SQLite keeps its file locks in tables of the process. A forked child inherits the tables but not the locks: a
-connection that it opens takes itself to be covered by locks that nobody holds, and when the parent closes the file,
+connection that it opens takes itself to be covered by locks that no process holds, and when the parent closes the file,
 believing to be the last one, it removes the log with all that the child has stored there. So connections are closed
 before a fork and opened again when they are next used. (A subprocess is another matter: its exec leaves nothing of
 the tables.)
@@ -22,7 +22,7 @@ Identity = tuple[int, int] | None
 
 
 class Session:
-    """`with session as connection:` whoever is inside has the connection to himself. Opened when first entered."""
+    """`with session as connection:` one thread at a time is inside and uses it. Opened when first entered."""
 
     def __init__(self, path: str, connect: Callable[[], Connection]) -> None:
         self.lock = threading.Lock()
@@ -45,8 +45,8 @@ class Session:
         self.lock.release()
 
     def seize(self) -> Connection | None:
-        """Enter if that needs no waiting: the connection is open, and nobody is inside. Whatever comes of it, `let_off`
-        is to be called."""
+        """Enter if that needs no waiting: the connection is open, and no thread is inside. Whatever comes of it,
+        `let_off` is to be called."""
         if not self.lock.acquire(blocking=False):
             return None
         self._seized_by = threading.get_ident()
@@ -64,7 +64,7 @@ class Session:
             self.let_go()
 
     def let_go(self) -> None:
-        """The same for whoever has the lock."""
+        """The same where the caller has the lock."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(StoreError):

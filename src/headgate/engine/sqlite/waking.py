@@ -1,24 +1,21 @@
-"""Waking those who sleep: at once within the process, and across processes by watching the file.
+"""Waking sleepers: at once within the process, and across processes by watching the file.
 
-SQLite tells nobody about commits of other processes, but a connection can ask, for a few microseconds, whether there
-were any but its own (`PRAGMA data_version`). The writer's thread does so while somebody watches: when the operating
+SQLite does not tell of commits of other processes, but a connection can ask, for a few microseconds, whether there
+were any but its own (`PRAGMA data_version`). The writer's thread does so while there are sleepers: when the operating
 system says that the log was written, or where that is not to be had every 20 ms, if the time stamp of the log says so.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from headgate.engine.contract import Wake
+from headgate.engine.sleepers import Sleepers
 from headgate.engine.sqlite.connection import Connection
-from headgate.engine.sqlite.notices import Notices
-
-log = logging.getLogger("headgate.engine")
+from headgate.engine.sqlite.inotify import Inotify
 
 YOUNG = 100_000_000
 """Nanoseconds: far more than the grain of any file system's clock."""
@@ -29,43 +26,41 @@ REST = 1.0
 
 
 class Watchers:
-    """Who is to be woken. `nudge` is called when somebody begins to watch."""
+    """The sleepers of this process. `nudge` is called when one is registered."""
 
     def __init__(self, path: str) -> None:
         self._log_path = f"{path}-wal"
         self._mark: tuple[int, int, int] | None = None
         self.nudge: Callable[[], None] = lambda: None
-        self._on_work: dict[int, tuple[Wake, Sequence[str] | None]] = {}
-        self._on_ended: dict[int, Wake] = {}
-        self._count = 0
+        self._sleepers = Sleepers()
         self._lock = threading.Lock()
         self._seen: int | None = None
-        self._notices: Notices | None = None
+        self._inotify: Inotify | None = None
 
     def stop(self) -> None:
         """Listen no more."""
         with self._lock:
-            notices, self._notices = self._notices, None
+            notices, self._inotify = self._inotify, None
         if notices is not None:
             notices.stop()
 
     def on_work(self, wake: Wake, queues: Sequence[str] | None) -> Callable[[], None]:
         """Wake for jobs of these queues."""
-        return self._add(self._on_work, (wake, queues))
+        end = self._sleepers.on_work(wake, queues)
+        self._listen()
+        return end
 
     def on_ended(self, wake: Wake) -> Callable[[], None]:
         """Wake for ended jobs."""
-        return self._add(self._on_ended, wake)
+        end = self._sleepers.on_ended(wake)
+        self._listen()
+        return end
 
     def signal(self, queues: Iterable[str], *, workers: bool, ended: bool) -> None:
-        """Something of this process's own was committed."""
-        ready = set(queues)
-        for wake, served in list(self._on_work.values()):
-            if workers or (ready if served is None else ready.intersection(served)):
-                _ring(wake)
+        """A commit of this process made jobs ready, concerns all workers, or ended jobs."""
+        self._sleepers.work(None if workers else {*queues})
         if ended:
-            for wake in list(self._on_ended.values()):
-                _ring(wake)
+            self._sleepers.ended()
 
     def stirred(self) -> bool:
         """Whether the log was written since the last look. Time stamps are coarse: a young one may hide a second commit
@@ -79,7 +74,7 @@ class Watchers:
         return mark != before or abs(time.time_ns() - log.st_mtime_ns) < YOUNG
 
     def look(self, connection: Connection) -> None:
-        """Wake everybody if another connection has committed since the last look."""
+        """Wake all sleepers if another connection has committed since the last look."""
         version = connection.execute("PRAGMA data_version").get
         if version != self._seen:
             self._seen = version
@@ -87,30 +82,18 @@ class Watchers:
 
     @property
     def rest(self) -> float | None:
-        """Seconds between two looks unless there was a notice; None if nobody would be woken."""
-        if not self._on_work and not self._on_ended:
+        """Seconds between two looks unless there was a notice; None if there are no sleepers."""
+        if not self._sleepers:
             return None
-        return REST if self._notices is not None and self._notices.listening else LOOK_SECONDS
+        return REST if self._inotify is not None and self._inotify.listening else LOOK_SECONDS
 
     def _noticed(self) -> None:
         if self.rest is not None:
             self.nudge()
 
-    def _add(self, table: dict[int, Any], entry: Any) -> Callable[[], None]:
+    def _listen(self) -> None:
         with self._lock:
-            self._count += 1
-            number = self._count
-            table[number] = entry
-            if self._notices is None:
-                self._notices = Notices(self._log_path, self._noticed)
-                self._notices.start()
+            if self._inotify is None:
+                self._inotify = Inotify(self._log_path, self._noticed)
+                self._inotify.start()
         self.nudge()
-        return lambda: table.pop(number, None)
-
-
-def _ring(wake: Wake) -> None:
-    """A sleeper that cannot be woken must not take the thread down that wakes the others."""
-    try:
-        wake()
-    except Exception:
-        log.exception("a sleeper could not be woken")

@@ -64,12 +64,13 @@ class LossReporter:
     def _serve(self) -> None:
         while (gone := self._queue.get()) is not None:
             try:
-                asyncio.run(_tell_until_heard(gone))
+                asyncio.run(tell_until_heard(gone))
             except Exception:
                 log.exception("the store could not be told of lost workers; their leases will lapse")
 
 
-async def _tell_until_heard(gone: LostWorkers) -> None:
+async def tell_until_heard(gone: LostWorkers) -> None:
+    """Tell the store; one that cannot be reached is tried again until it no longer matters."""
     backoff = Backoff(1.0)
     while True:
         try:

@@ -188,11 +188,11 @@ class Supervisor:
         if child.registrations_file is None:
             return
         with child.registrations_file as file:
-            store, workers = read_notes(file.fileno())
-        if store is not None:
+            notes = read_notes(file.fileno())
+        if notes.store is not None:
             told = code in (DONE, RELOAD) or (self._killing and code == -signal.SIGKILL)
             until = time.monotonic() + self._config.lease
-            self._losses.report(LostWorkers(store, workers, not told, until))
+            self._losses.report(LostWorkers(notes.store, notes.workers, not told, until))
         child.registrations_file = None
 
     def _start_again(self, child: Child, code: int) -> None:

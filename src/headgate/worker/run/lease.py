@@ -97,13 +97,18 @@ class Lease:
     async def end(self, seconds: float) -> None:
         """Retire in good order."""
         if self.held:
-            self.forget()
+            self._forget()
             with within(seconds):
                 await self._part.retire(self.id)
             registrations.note_end(self.id)
 
-    def forget(self) -> None:
-        """Let the lease lapse."""
+    def leave(self) -> None:
+        """Let the lease lapse, unless the worker is retired when its process has ended."""
+        if self.held:
+            registrations.note_left(self.id)
+        self._forget()
+
+    def _forget(self) -> None:
         self.held = False
         self._disarm()
 

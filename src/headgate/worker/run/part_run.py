@@ -131,7 +131,7 @@ class PartRun:
     async def retire(self, seconds: float) -> None:
         """End the lease. What still runs keeps its slots: the lease is left to lapse when the process is gone."""
         if self.runner.running:
-            self.lease.forget()
+            self.lease.leave()
             return
         try:
             await asyncio.wait_for(self.lease.end(seconds), seconds)

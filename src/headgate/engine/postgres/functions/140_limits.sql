@@ -21,8 +21,9 @@ END $$;
 CREATE OR REPLACE FUNCTION headgate._declare(p_declared json, p_now bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_names text[];
-    other   record;
+    v_names  text[];
+    v_raised text[];
+    other    record;
 BEGIN
     SELECT l.name, l.kind, n.kind AS wanted INTO other
     FROM json_to_recordset(p_declared) AS n (name text, kind text) JOIN headgate.limits l ON l.name = n.name
@@ -31,6 +32,9 @@ BEGIN
         RAISE EXCEPTION 'limit "%" is declared as % in this store, and now as %', other.name, other.kind, other.wanted
             USING ERRCODE = 'HG005', DETAIL = json_build_array(other.name, other.kind, other.wanted)::text;
     END IF;
+    v_raised := ARRAY(
+        SELECT d.name FROM json_to_recordset(p_declared) AS d (name text, max bigint)
+        JOIN headgate.limits l ON l.name = d.name WHERE l.kind = 'rate' OR headgate._raises(l.max, d.max));
     WITH written AS (
         INSERT INTO headgate.limits AS l (name, kind, max, period, burst, algorithm)
         SELECT DISTINCT ON (d.name) d.name, d.kind, d.max, d.period, d.burst, d.algorithm
@@ -45,25 +49,34 @@ BEGIN
         RETURNING l.name
     )
     SELECT array_agg(w.name) INTO v_names FROM written w;
-    PERFORM headgate._changed(v_names, p_now);
+    PERFORM headgate._adopt(v_names, p_now);
+    PERFORM headgate._changed(ARRAY(SELECT u.name FROM unnest(v_names) AS u (name) WHERE u.name = ANY (v_raised)));
     RETURN v_names IS NOT NULL;
 END $$;
 
--- The numbers of limits changed: caps count what runs already, and the keys that are waited for are to be looked at,
--- in slices (follow): under the exclusive lock nothing else goes on.   The caller changes the rules.
-CREATE OR REPLACE FUNCTION headgate._changed(p_names text[], p_now bigint) RETURNS void
+-- Whether a number of slots that replaces another may leave room where there was none. (A smaller rate may: its tokens
+-- are worth more time.)
+CREATE OR REPLACE FUNCTION headgate._raises(p_before bigint, p_after bigint) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT p_before IS NOT NULL AND (p_after IS NULL OR p_after > p_before)
+$$;
+
+-- Numbers changed so that there may be room: the keys that are waited for are to be looked at, in slices (follow), since
+-- nothing else goes on under the exclusive lock.
+-- p_whats   names of limits, or texts of keys (`name=value`) where only these have another number
+-- The caller changes the rules.
+CREATE OR REPLACE FUNCTION headgate._changed(p_whats text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    PERFORM headgate._adopt(p_names, p_now);
-    INSERT INTO headgate.changes AS c (name, after) SELECT u.name, '' FROM unnest(p_names) AS u (name)
+    INSERT INTO headgate.changes AS c (name, after) SELECT DISTINCT u.name, '' FROM unnest(p_whats) AS u (name)
     ON CONFLICT (name) DO UPDATE SET after = '';
 END $$;
 
 -- Go on with a change of a limit: the next keys of it are looked at, and those that are waited for offer what room they
--- have now. Whoever changed it goes on until all is done; a sweep goes on where a caller died.
--- p_names   changes of these limits, waiting for others that are at it; NULL: of any that nothing is done about
+-- have now. The process that made the change goes on until all is done; sweeps go on with what it leaves.
+-- p_names   these changes, waiting for other processes that work on them; NULL: any that no process works on
 -- `more` says that there is more to do.
--- Locks: rules (1), one row of changes (1), keys (4), waiters (5).   Reads: keys_name, live_waiting.
+-- Locks: rules (1), one row of changes (1), keys (4), waiters (5).   Reads: keys_name, keys_text, live_waiting.
 CREATE OR REPLACE FUNCTION headgate.follow(p_names text[], p_now bigint, p_ttl bigint, p_by text,
                                            OUT offered integer, OUT more boolean, OUT again boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -89,8 +102,15 @@ BEGIN
         more := p_names IS NOT NULL AND EXISTS (SELECT 1 FROM headgate.changes c WHERE c.name = ANY (p_names));
         RETURN;
     END IF;
-    v_keys := ARRAY(SELECT k.key FROM headgate.keys k WHERE headgate._name(k.key) = v_name AND k.key > v_after
-                    ORDER BY k.key LIMIT c_most);
+    IF strpos(v_name, '=') = 0 THEN
+        v_keys := ARRAY(SELECT k.key FROM headgate.keys k WHERE headgate._name(k.key) = v_name AND k.key > v_after
+                        ORDER BY headgate._name(k.key), k.key LIMIT c_most);
+    ELSE  -- one key of each tenant
+        v_keys := ARRAY(SELECT k.key FROM headgate.keys k
+                        WHERE headgate._name(k.key) = split_part(v_name, '=', 1) AND headgate._text(k.key) = v_name
+                          AND k.key > v_after
+                        ORDER BY k.key LIMIT c_most);
+    END IF;
     v_wait := ARRAY(SELECT k.key FROM unnest(v_keys) AS k (key)
                     WHERE EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key));
     IF cardinality(v_wait) > 0 THEN
@@ -112,18 +132,21 @@ CREATE OR REPLACE FUNCTION headgate.expire(p_now bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_names text[];
+    v_whats text[];
 BEGIN
     PERFORM headgate._change_rules();
     WITH gone AS (
-        DELETE FROM headgate.overrides o WHERE o.until <= headgate._now(p_now) RETURNING o.name
+        DELETE FROM headgate.overrides o WHERE o.until <= headgate._now(p_now) RETURNING o.name, o.value
     )
-    SELECT array_agg(DISTINCT g.name) INTO v_names FROM gone g;
-    PERFORM headgate._changed(v_names, headgate._now(p_now));
+    SELECT array_agg(DISTINCT g.name), array_agg(g.name || coalesce('=' || g.value, '')) INTO v_names, v_whats
+    FROM gone g;
+    PERFORM headgate._adopt(v_names, headgate._now(p_now));
+    PERFORM headgate._changed(v_whats);
     RETURN v_names IS NOT NULL;
 END $$;
 
--- A cap that is put up on a task or queue counts what runs already. Nobody starts or ends anything meanwhile, since all
--- that do hold the rules.   Reads: live_running.
+-- A cap that is put up on a task or queue counts what runs already. Nothing starts or ends meanwhile, since all steps
+-- that start or end a job hold the rules.   Reads: live_running.
 CREATE OR REPLACE FUNCTION headgate._adopt(p_names text[], p_now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -156,6 +179,10 @@ CREATE OR REPLACE FUNCTION headgate.override(p_name text, p_value text, p_tenant
                                              OUT there boolean, OUT offered boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_before  bigint;
+    v_new     boolean;         -- whether nothing was said for this scope before
+    v_limit   record;
 BEGIN
     PERFORM headgate._change_rules();
     offered := false;
@@ -167,19 +194,33 @@ BEGIN
         END IF;
     END IF;
     DELETE FROM headgate.overrides o
-    WHERE o.name = p_name AND o.value IS NOT DISTINCT FROM p_value AND o.tenant IS NOT DISTINCT FROM p_tenant;
-    there := coalesce(there, FOUND);
+    WHERE o.name = p_name AND o.value IS NOT DISTINCT FROM p_value AND o.tenant IS NOT DISTINCT FROM p_tenant
+    RETURNING o.max INTO v_before;
+    v_new := NOT FOUND;
+    there := coalesce(there, NOT v_new);
     IF NOT p_clear THEN
         INSERT INTO headgate.overrides (name, value, tenant, max, "by", at, why, until)
         VALUES (p_name, p_value, p_tenant, p_max, p_author, p_at, p_why, p_until);
     END IF;
-    IF there THEN
-        PERFORM headgate._changed(ARRAY[p_name], headgate._now(p_now));
+    IF NOT there THEN
+        RETURN;
     END IF;
+    PERFORM headgate._adopt(ARRAY[p_name], headgate._now(p_now));
+    -- Numbers that fell make no room. What the scope had before, or has now without an override, is known where that is
+    -- the declared number of the whole name.
+    SELECT l.kind, l.max INTO v_limit FROM headgate.limits l WHERE l.name = p_name;
+    IF v_limit.kind IS DISTINCT FROM 'rate' AND (NOT (v_new OR p_clear)
+        OR p_value IS NULL AND p_tenant IS NULL AND v_limit.kind = 'concurrency') THEN
+        IF NOT headgate._raises(CASE WHEN v_new THEN v_limit.max ELSE v_before END,
+                                CASE WHEN p_clear THEN v_limit.max ELSE p_max END) THEN
+            RETURN;
+        END IF;
+    END IF;
+    PERFORM headgate._changed(ARRAY[p_name || coalesce('=' || p_value, '')]);
 END $$;
 
--- The number computed for one key of a floating limit, acting at once. Whoever decides on the key holds its row, so the
--- rules need not stand still.
+-- The number computed for one key of a floating limit, acting at once. A step that decides on the key holds its row, so
+-- the rules need not stand still.
 -- Locks: rules (1), the key (4), waiters (5).
 CREATE OR REPLACE FUNCTION headgate.compute(p_key text, p_max bigint, p_now bigint, p_ttl bigint, p_by text)
     RETURNS boolean

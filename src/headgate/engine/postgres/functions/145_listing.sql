@@ -50,3 +50,65 @@ BEGIN
     FROM (SELECT DISTINCT d.key FROM unnest(v_keys) AS d (key)) AS u
     ORDER BY headgate._text(u.key) COLLATE "C", headgate._tenant(u.key) COLLATE "C" LIMIT p_most;
 END $$;
+
+-- What all keys of a limit hold and have waiting together.   p_most   stop where so many wait or are held: the numbers are
+-- lower bounds then, and not `exact`; NULL: count all
+-- Where enough waits already, only the first keys are asked what they hold.
+-- Reads: live_waiting_name, keys_name, holders.
+CREATE OR REPLACE FUNCTION headgate._limit_totals(p_name text, p_most integer,
+                                                  OUT held bigint, OUT waiting bigint, OUT exact boolean)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    c_first CONSTANT integer := 100;
+    v_keys  bigint;            -- how many are asked: idle keys have rows, too, for a while
+BEGIN
+    SELECT count(*) INTO waiting FROM (
+        SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND headgate._name(j.waiting_on) = p_name AND octet_length(j.waiting_on) > 0
+        LIMIT p_most) AS w;
+    exact := coalesce(waiting < p_most, true);
+    v_keys := CASE WHEN exact THEN 4 * p_most ELSE c_first END;
+    SELECT count(*) INTO held FROM (
+        SELECT 1 FROM (SELECT k.key FROM headgate.keys k WHERE headgate._name(k.key) = p_name LIMIT v_keys) AS a
+        JOIN headgate.holders h ON h.key = a.key LIMIT p_most) AS h;
+    IF exact AND p_most IS NOT NULL THEN
+        exact := held < p_most AND (
+            SELECT 1 FROM headgate.keys k WHERE headgate._name(k.key) = p_name OFFSET v_keys LIMIT 1) IS NULL;
+    END IF;
+END $$;
+
+-- The jobs that wait on a key, or on any key of a limit, newest first.   p_text   the text of the key, or the limit's name
+-- p_queue … p_unique   NULL: whatever it is   p_before   only those that came before this one   p_most   NULL: all
+-- A newcomer whose key is yet to be looked at does not wait for it.
+-- Reads: live_waiting_name backwards, or, of the one key of each tenant, live_waiting.
+CREATE OR REPLACE FUNCTION headgate._waiting_for(p_text text, p_queue text, p_task text, p_tenant text, p_ids text[],
+                                                 p_unique text, p_before bigint, p_most bigint)
+RETURNS TABLE (seq bigint)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_incremental_sort = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v_seqs bigint[] := CASE WHEN p_ids IS NOT NULL THEN
+        ARRAY(SELECT o.seq FROM headgate.jobs o WHERE o.id = ANY (p_ids)) END;
+BEGIN
+    IF strpos(p_text, '=') = 0 THEN
+        RETURN QUERY
+        SELECT j.seq FROM headgate.live j
+        WHERE j.state = 'waiting' AND headgate._name(j.waiting_on) = p_text AND octet_length(j.waiting_on) > 0
+          AND j.seq < p_before
+          AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
+          AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (v_seqs IS NULL OR j.seq = ANY (v_seqs))
+          AND (p_unique IS NULL OR j.unique_key = p_unique)
+          AND NOT (j.unseen AND (SELECT 1 FROM headgate.rechecks c WHERE c.key = j.waiting_on LIMIT 1) IS NOT NULL)
+        ORDER BY headgate._name(j.waiting_on) DESC, j.seq DESC LIMIT p_most;
+    ELSE
+        RETURN QUERY
+        SELECT j.seq FROM headgate.keys k CROSS JOIN LATERAL (
+            SELECT l.* FROM headgate.live l WHERE l.state = 'waiting' AND l.waiting_on = k.key OFFSET 0) AS j
+        WHERE headgate._name(k.key) = split_part(p_text, '=', 1) AND headgate._text(k.key) = p_text AND j.seq < p_before
+          AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
+          AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (v_seqs IS NULL OR j.seq = ANY (v_seqs))
+          AND (p_unique IS NULL OR j.unique_key = p_unique)
+          AND NOT (j.unseen AND (SELECT 1 FROM headgate.rechecks c WHERE c.key = j.waiting_on LIMIT 1) IS NOT NULL)
+        ORDER BY j.seq DESC LIMIT p_most;
+    END IF;
+END $$;

@@ -14,6 +14,7 @@ DECLARE
     v_known   bigint[];
     v_seqs    bigint[];
     v_keys    text[];
+    v_bad     bigint[];
     v_touched text[] := '{}';
     v_id      text;
     v_ok      boolean;
@@ -29,7 +30,7 @@ BEGIN
         FROM headgate.jobs x WHERE x.seq = ANY (v_known) AND x.unique_key IS NOT NULL;
     END IF;
     v_seqs := headgate._hold_jobs(p_ids);
-    IF p_verb = 'restart' THEN  -- not who took an id since then: nobody here holds its unique key
+    IF p_verb = 'restart' THEN  -- not a job that took an id since then: its unique key is not held here
         v_seqs := ARRAY(SELECT s FROM unnest(v_seqs) AS s WHERE s = ANY (v_known));
         v_keys := headgate._needs_of(v_seqs);
     ELSIF p_verb = 'expedite' THEN
@@ -41,13 +42,23 @@ BEGIN
             UNION SELECT x.offered_by FROM headgate.live x WHERE x.seq = ANY (v_seqs) AND x.offered_by IS NOT NULL
             UNION SELECT x.waiting_on FROM headgate.live x WHERE x.seq = ANY (v_seqs) AND x.waiting_on IS NOT NULL);
     END IF;
+    -- A job whose state cannot be read has failed, whatever is asked for.
+    v_bad := ARRAY(SELECT x.seq FROM headgate.live x WHERE x.seq = ANY (v_seqs) AND headgate._garbled(x.state));
+    IF cardinality(v_bad) > 0 THEN
+        v_keys := coalesce(v_keys, '{}') || headgate._keys_of_unreadable(v_bad);
+    END IF;
     IF cardinality(v_keys) > 0 THEN
         PERFORM headgate._lock_keys(v_keys);
     END IF;
+    IF cardinality(v_bad) > 0 THEN
+        v_touched := headgate._end_unreadable(v_bad, v_now, p_keep);
+        ended := true;
+    END IF;
 
     FOREACH v_id IN ARRAY p_ids LOOP
-        -- Only what is held: a job that somebody else made since is not known here.
-        SELECT x.seq, coalesce(l.state, e.state) AS state INTO j
+        -- Only what is held: a job that another call made since is not known here.
+        SELECT x.seq, coalesce(l.state, CASE WHEN e.state IN ('succeeded', 'cancelled') THEN e.state
+                                             WHEN e.seq IS NOT NULL THEN 'failed' END) AS state INTO j
         FROM headgate.jobs x LEFT JOIN headgate.live l ON l.seq = x.seq LEFT JOIN headgate.ended e ON e.seq = x.seq
         WHERE x.id = v_id AND x.seq = ANY (v_seqs);
         v_ok := coalesce(CASE p_verb
@@ -86,9 +97,9 @@ BEGIN
 END $$;
 
 -- Hold the rules (1) and jobs by their ids (3); returns the jobs.
--- A caller's transaction may hold a job for minutes that it replaces. Whoever changes a number would wait for whoever
--- waits for such a job and holds the rules, and all others behind him. So nobody holds the rules while he waits for
--- long.
+-- A caller's transaction may hold a job for minutes that it replaces. A step that waited for such a job while it holds the
+-- rules would hold up every change of a number, and all other steps behind that. So the rules are let go before a long
+-- wait.
 CREATE OR REPLACE FUNCTION headgate._hold_jobs(p_ids text[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

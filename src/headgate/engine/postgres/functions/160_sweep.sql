@@ -59,8 +59,8 @@ BEGIN
             SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
             FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
     END IF;
-    -- Whoever holds a job's row in `jobs` decides about its row in `ended`, which must not be locked before: it would
-    -- stay so where the other one is passed over. Who came back to life until we had them is old no more.
+    -- The step that holds a job's row in `jobs` decides about its row in `ended`, which must not be locked before: it
+    -- would stay so where the other one is passed over. Looked at again after locking: a job may have been restarted.
     v_old := ARRAY(SELECT e.seq FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq WHERE e.expires_at <= at
         ORDER BY e.expires_at LIMIT p_most FOR UPDATE OF j SKIP LOCKED);
     IF cardinality(v_old) > 0 THEN
@@ -118,61 +118,7 @@ BEGIN
     again := NOT headgate.wake(wake, lost > 0, p_by);
 END $$;
 
--- What is needed no more: full meters, starts out of their windows, rows of idle keys with what was computed for them,
--- listeners that are gone. One sweeper at a time. Returns whether there was so much that the next slice should follow at
--- once: what comes with ever new keys has to go as fast.
--- Keys are looked at in the order of their idents, beginning where the last slice ended: those in use cost a look each
--- time round, and idle ones never outnumber them for long.
-CREATE OR REPLACE FUNCTION headgate._forget(p_now bigint) RETURNS boolean
-LANGUAGE plpgsql VOLATILE AS $$
-#variable_conflict use_variable
-DECLARE
-    c_slice CONSTANT integer := 1000;
-    c_kept  CONSTANT bigint := 3600000000;  -- a number that was computed outlives an hour without use
-    v_slice text[];
-    v_idle  text[];
-    v_gone  integer;
-    v_many  boolean := false;
-BEGIN
-    IF NOT pg_try_advisory_xact_lock(1212629333, {lock}) THEN
-        RETURN false;
-    END IF;
-    DELETE FROM headgate.meters m WHERE m.key IN (
-        SELECT f.key FROM headgate.meters f WHERE f.full_at <= p_now ORDER BY f.full_at LIMIT c_slice
-            FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS v_gone = ROW_COUNT;
-    v_many := v_gone = c_slice;
-    DELETE FROM headgate.starts s WHERE s.ctid = ANY (ARRAY(
-        SELECT f.ctid FROM headgate.starts f WHERE f.until <= p_now ORDER BY f.until LIMIT c_slice
-            FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS v_gone = ROW_COUNT;
-    v_many := v_many OR v_gone = c_slice;
-    DELETE FROM headgate.listeners l WHERE l.id IN (
-        SELECT f.id FROM headgate.listeners f WHERE f.until <= headgate._now(NULL) FOR UPDATE SKIP LOCKED);
-    v_slice := ARRAY(SELECT k.key FROM headgate.keys k
-                     WHERE k.key > coalesce((SELECT m.value FROM headgate.meta m WHERE m.name = 'idle keys'), '')
-                     ORDER BY k.key LIMIT c_slice);
-    v_idle := ARRAY(SELECT k.key FROM headgate.keys k WHERE k.key = ANY (v_slice)
-        AND NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.key = k.key)
-        AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key)
-        AND NOT EXISTS (SELECT 1 FROM headgate.computed c WHERE c.key = k.key AND c.at > p_now - c_kept)
-        FOR UPDATE SKIP LOCKED);
-    IF cardinality(v_idle) > 0 THEN
-        -- Looked at once more, now that they are held: until then a job may have been parked there.
-        v_idle := ARRAY(SELECT k.key FROM unnest(v_idle) AS k (key)
-            WHERE NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.key = k.key)
-            AND NOT EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key)
-            AND NOT EXISTS (SELECT 1 FROM headgate.computed c WHERE c.key = k.key AND c.at > p_now - c_kept));
-        DELETE FROM headgate.computed c WHERE c.key = ANY (v_idle);
-        DELETE FROM headgate.keys k WHERE k.key = ANY (v_idle);
-        v_many := v_many OR cardinality(v_idle) > c_slice / 2;
-    END IF;
-    INSERT INTO headgate.meta AS m (name, value) VALUES ('idle keys', coalesce(v_slice[c_slice], ''))
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE m.value <> excluded.value;
-    RETURN v_many;
-END $$;
-
--- Keys that somebody has to look at and no claim has looked at yet: their waiters are offered what there is room for.
+-- Keys that are to be looked at and that no claim has looked at yet: their waiters are offered what there is room for.
 -- Locks: rules (1), keys (4), waiters (5).
 CREATE OR REPLACE FUNCTION headgate.look(p_now bigint, p_ttl bigint, p_by text,
                                          OUT offered integer, OUT more boolean, OUT again boolean)
@@ -182,7 +128,7 @@ DECLARE
     v_checks text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    v_checks := headgate._checks(1000, NULL);
+    v_checks := headgate._checks(250, NULL);
     PERFORM headgate._lock_keys(v_checks);
     offered := headgate._offer(v_checks, headgate._now(p_now), p_ttl);
     more := EXISTS (SELECT 1 FROM headgate.rechecks);
@@ -190,7 +136,7 @@ BEGIN
 END $$;
 
 -- Newcomers that no claim has met yet arrive now. Part of every sweep; by itself for the comparison of engines.
--- Returns them with the state that each got, before anybody is offered anything.
+-- Returns them with the state that each got, before any of them is offered anything.
 CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint, OUT ids text[], OUT states text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -201,7 +147,7 @@ DECLARE
     v_touched text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    -- Those in line step back, to arrive in the order in which they came. Whom somebody holds stays where he is, and is
+    -- Those in line step back, to arrive in the order in which they came. One that another step holds stays there, and is
     -- offered what there is.
     v_checks := headgate._checks(100000, NULL);
     UPDATE headgate.live j

@@ -1,10 +1,12 @@
 -- Self-healing (rule 20): look again at the next keys that are held or waited for, and mend what cannot be. Whatever is
 -- found is the trace of a defect.
--- p_after   where the last slice ended; NULL begins, with running jobs whose worker is not registered
--- `kinds` of what was mended: holder, waiter, timer, worker; with key, job and a third text each (the state of a holder's
--- job, the queue of a waiter, the name of a worker). `after` is where the next slice begins; NULL at the end.
--- Locks: rules (1), orphaned jobs in order (3), keys (4), waiters (5).   Reads: holders, live_waiting, live_running,
--- rechecks_key: one step per key.
+-- p_after   where the last slice ended; NULL begins, with jobs whose state cannot be read, and with running jobs whose
+--           worker is not registered
+-- `kinds` of what was mended: holder, waiter, timer, worker, state; with key, job and a third text each (the state of a
+-- holder's job, the queue of a waiter, the name of a worker, what the state was). `after` is where the next slice begins;
+-- NULL at the end.
+-- Locks: rules (1), orphaned and unreadable jobs in order (3), keys (4), waiters (5).   Reads: holders, live_waiting,
+-- live_running, live_garbled, rechecks_key: one step per key.
 CREATE OR REPLACE FUNCTION headgate.recheck(p_after text, p_most integer, p_now bigint, p_ttl bigint, p_keep bigint[],
     p_by text,
     OUT kinds text[], OUT keys text[], OUT jobs text[], OUT others text[], OUT after text, OUT again boolean)
@@ -16,6 +18,7 @@ DECLARE
     v_workers text[];
     v_slice   text[];
     v_touched text[] := '{}';
+    v_bad     bigint[] := '{}';
     r         record;
 BEGIN
     kinds := '{}';
@@ -35,14 +38,25 @@ BEGIN
             END LOOP;
             PERFORM headgate._lose_workers(v_workers, headgate._now(p_now), p_ttl, p_keep, p_by);
         END IF;
+        v_bad := headgate._unreadable(p_most);
+        FOR r IN SELECT j.id, l.state FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
+                 WHERE l.seq = ANY (v_bad) ORDER BY l.seq LOOP
+            kinds := kinds || 'state'::text;
+            keys := keys || ''::text;
+            jobs := jobs || r.id;
+            others := others || r.state;
+        END LOOP;
     END IF;
     v_slice := headgate._keys_in_use(coalesce(p_after, ''), p_most + 1);
     IF cardinality(v_slice) > p_most THEN
         v_slice := v_slice[1 : p_most];
         after := v_slice[p_most];
     END IF;
-    PERFORM headgate._lock_keys(v_slice);
+    PERFORM headgate._lock_keys(v_slice || headgate._keys_of_unreadable(v_bad));
     v_now := headgate._now(p_now);
+    IF cardinality(v_bad) > 0 THEN
+        v_touched := headgate._end_unreadable(v_bad, v_now, p_keep);
+    END IF;
     FOR r IN
         WITH gone AS (
             DELETE FROM headgate.holders h
@@ -63,7 +77,8 @@ BEGIN
     -- What is noted down to be looked at is no defect: newcomers, waiters that another step held, limits that changed.
     v_slice := ARRAY(SELECT s.key FROM unnest(v_slice) AS s (key)
         WHERE s.key <> ALL (v_touched) AND NOT EXISTS (SELECT 1 FROM headgate.rechecks c WHERE c.key = s.key)
-          AND NOT EXISTS (SELECT 1 FROM headgate.changes c WHERE c.name = headgate._name(s.key)));
+          AND NOT EXISTS (SELECT 1 FROM headgate.changes c
+                          WHERE c.name IN (headgate._name(s.key), headgate._text(s.key))));
     FOR r IN SELECT w.key, w.queue, w.id FROM headgate._forgotten(v_slice, v_now) AS w LOOP
         v_touched := v_touched || r.key;
         kinds := kinds || CASE WHEN r.id IS NULL THEN 'timer' ELSE 'waiter' END::text;

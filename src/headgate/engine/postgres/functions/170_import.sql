@@ -2,7 +2,7 @@
 -- (lifecycle.py) and written down.
 
 -- Hold all that an import may touch.   p_jobs   JSON array of the records
--- Records whose id is new get a row at once, so that nobody else can take the id; one that is refused is removed again.
+-- Records whose id is new get a row at once, so that no other job can take the id; one that is refused is removed again.
 -- Locks: unique keys, then new ids (0), rules (1), jobs (3), the keys of all records (4).   Reads: jobs_id.
 CREATE OR REPLACE FUNCTION headgate._import_hold(p_jobs json, p_declared json, p_now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -31,7 +31,7 @@ BEGIN
             RAISE EXCEPTION SQLSTATE 'HG003';
         EXCEPTION WHEN SQLSTATE 'HG003' THEN
             NULL;  -- a job that was there was deleted before it could be locked, or another one took its id, whose
-                   -- unique key nobody here holds: all is let go, and begun anew
+                   -- unique key is not held here: all is let go, and begun anew
         END;
     END LOOP;
     PERFORM headgate._lock_keys(headgate._keys_of(v_seqs) || headgate._needs_of(v_seqs) || ARRAY(
@@ -103,7 +103,7 @@ $$;
 
 -- p_taken     JSON array, in the order of the import: seq, refused, made, state, due, tries, retry, attempts
 -- p_touched   keys touched by the waves before this one; p_last: this is the last wave
--- Returns the state of each record (NULL: refused here, by a unique key that somebody took at this moment).
+-- Returns the state of each record (NULL: refused here, by a unique key that was taken at this moment).
 -- Locks: keys of limits that are declared here, under the exclusive rules; waiters (5). The caller holds all else.
 CREATE OR REPLACE FUNCTION headgate._import_end(p_taken json, p_declared json, p_now bigint, p_ttl bigint,
     p_keep bigint[], p_by text,

@@ -1,5 +1,0 @@
--- One step of a worker (functions/110_exchange.sql); arrays of numbers travel as texts (wire.Numbers).
-SELECT place, id, number, task, queue, args, tenant, priority, tries, retry, timeout, metadata, enqueued, progress,
-       suspicion, readable, at, leased, last, refused::text[], cancelling, next_due, more, wake, ended, again, set_aside
-FROM headgate.exchange($1, $2, $3::text::integer[], $4, $5, $6::text::bigint[], $7, $8, $9, $10, $11,
-                       $12::text::bigint[], $13, $14, $15, $16);

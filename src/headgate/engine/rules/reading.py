@@ -1,0 +1,70 @@
+"""What every engine shows, put together from what it read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from headgate.engine.contract import Facts, Holder, LimitStatus, QueueStatus
+from headgate.engine.rules.admission import UNLIMITED, Rule
+from headgate.job import Job
+from headgate.rates import Meter, Pace
+
+MOST_HOLDERS = 10
+"""Holders of a key that an explanation names."""
+UNFINISHED = ("scheduled", "ready", "waiting", "running")
+
+
+def queue_statuses(counts: Mapping[tuple[str, str], int], paused: Collection[str]) -> list[QueueStatus]:
+    """Every queue with unfinished jobs, or paused; `counts` are jobs by queue and state."""
+    names = {queue for (queue, state), count in counts.items() if count and state in UNFINISHED} | {*paused}
+    return [
+        QueueStatus(name, name in paused, *(counts.get((name, state), 0) for state in UNFINISHED))
+        for name in sorted(names)
+    ]
+
+
+class Serving(NamedTuple):
+    """What a live worker serves (None: every queue) and knows."""
+
+    queues: Collection[str] | None
+    tasks: Collection[str]
+
+
+def facts(
+    job: Job,
+    limit: LimitStatus | None,
+    *,
+    holders: Iterable[Holder] = (),
+    offered: int = 0,
+    place: int | None = None,
+    earliest: int | None = None,
+    paused: bool,
+    live: Iterable[Serving],
+    now: int,
+) -> Facts:
+    """Why a job is where it is; `limit` and what follows are of the key that it waits on."""
+    serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
+    return Facts(
+        job=job, limit=limit, holders=tuple(holders), offered=offered, place=place, earliest=earliest, paused=paused,
+        serving=len(serving), knowing=sum(job.task in worker.tasks for worker in serving), now=now,
+    )  # fmt: skip
+
+
+def earliest(rule: Rule, meter: Callable[[], Meter], units: int, now: int) -> int | None:
+    """When a rate has so many tokens; None where no time will help, or none is needed."""
+    if not isinstance(rule, Pace) or not rule.limit:
+        return None
+    return meter().when(rule, units, now)
+
+
+def room(free: Callable[[str], int], keys: Iterable[str]) -> dict[str, int | None]:
+    """The room of each key for the audit; None where nothing limits."""
+    rooms = {key: free(key) for key in keys}
+    return {key: None if number == UNLIMITED else number for key, number in rooms.items()}
+
+
+def most_tokens(rule: Callable[[str], Rule], keys: Iterable[str]) -> dict[str, int]:
+    """The most tokens that the rates among the keys can have."""
+    rules: Sequence[tuple[str, Rule]] = [(key, rule(key)) for key in keys]
+    return {key: pace.most for key, pace in rules if isinstance(pace, Pace) and pace.limit is not None}

@@ -1,2 +1,0 @@
--- All computed numbers, for people.
-SELECT key, max, at FROM computed;

@@ -1,2 +1,0 @@
--- A deleted job's history.   ?1 seq
-DELETE FROM attempts WHERE job = ?1;

@@ -1,2 +1,0 @@
--- A deleted job.   ?1 seq
-DELETE FROM jobs WHERE seq = ?1;

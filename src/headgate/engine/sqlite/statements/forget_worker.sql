@@ -1,2 +1,0 @@
--- A worker is gone.   ?1 worker
-DELETE FROM workers WHERE id = ?1;

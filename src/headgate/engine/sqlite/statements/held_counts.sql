@@ -1,2 +1,0 @@
--- Holders per key, for people.
-SELECT key, count(*) FROM holders GROUP BY key;

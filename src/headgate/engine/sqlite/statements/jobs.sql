@@ -1,0 +1,72 @@
+-- Jobs by id and number: how they are stored, changed and deleted.
+
+-- name: insert_job
+-- A new job in the state that admission gave it.
+-- Writes: jobs, its unique index on id, and the index of its state.
+INSERT INTO jobs (id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key,
+                  metadata, retention, waiting_on, offered_by, units, refusals)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: save_job
+-- Every field of a job that can change.   ?1 … ?22 in the order below, ?23 seq
+-- Writes: jobs by rowid, and the indexes of the states that it leaves and enters.
+UPDATE jobs
+SET due = ?1, state = ?2, retry = ?3, waiting_on = ?4, offered_by = ?5, units = ?6, refusals = ?7, set_aside = ?8,
+    attempt = ?9, tries = ?10, worker = ?11, started_at = ?12, ended_at = ?13, outcome = ?14, cancel_requested = ?15,
+    error = ?16, result = ?17, progress = ?18, expires_at = ?19,
+    suspicion = ?20, gravity = min(?20, 3), lost = ?21, lost_after = ?22
+WHERE seq = ?23;
+
+-- name: job_by_id
+-- A whole job by id.   ?1 id
+-- Reads: jobs through its unique index on id.
+SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
+       retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after
+FROM jobs WHERE id = ?1;
+
+-- name: job_by_seq
+-- A whole job by arrival number.   ?1 seq
+-- Reads: jobs by rowid.
+SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
+       retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after
+FROM jobs WHERE seq = ?1;
+
+-- name: existing
+-- Which ids are taken.   ?1 JSON array of ids
+-- Reads: the unique index on id.
+SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?1));
+
+-- name: seq_of
+-- The arrival number of a job.   ?1 id
+SELECT seq FROM jobs WHERE id = ?1;
+
+-- name: rival
+-- The unfinished job with a unique key.   ?1 tenant  ?2 unique key
+-- Reads: jobs_unique.
+SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
+       retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after
+FROM jobs
+WHERE tenant = ?1 AND unique_key = ?2 AND unique_key IS NOT NULL
+  AND state IN ('scheduled', 'ready', 'waiting', 'running');
+
+-- name: delete_job
+-- A deleted job.   ?1 seq
+DELETE FROM jobs WHERE seq = ?1;
+
+-- name: end_unreadable
+-- A job whose row cannot be read ends; what is garbled stays for people to look at, but for the id: a row that cannot be
+-- named cannot be deleted.   ?1 seq  ?2 why  ?3 now  ?4 expires_at  ?5 new id (NULL: it stays)
+-- Writes: jobs by rowid, and the indexes of the state that it leaves.
+UPDATE jobs
+SET id = coalesce(?5, id), state = 'failed', outcome = NULL, error = ?2, ended_at = ?3, expires_at = ?4, waiting_on = NULL, offered_by = NULL,
+    units = 0, set_aside = 0, worker = NULL, refusals = NULL, suspicion = 0, gravity = 0
+WHERE seq = ?1;
+
+-- name: expired
+-- Ended jobs past their retention, also those whose retention ends at no time at all.   ?1 now  ?2 how many
+-- Reads: jobs_expiry.
+SELECT * FROM (SELECT seq FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2)
+UNION ALL SELECT * FROM (SELECT seq FROM jobs WHERE expires_at IS NOT NULL AND expires_at >= '' LIMIT 10);

@@ -1,2 +1,0 @@
--- What the workers with a lease serve and know.   ?1 now
-SELECT queues, tasks FROM workers WHERE lease_until > ?1;

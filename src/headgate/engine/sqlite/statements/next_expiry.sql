@@ -1,8 +1,0 @@
--- When retention next has work, when idle rate keys and computed numbers can be forgotten, and whether limits have changed
--- whose keys have yet to be looked at.   ?1 how long computed numbers are kept
--- Reads: the first entry of each index.
-SELECT (SELECT min(expires_at) FROM jobs WHERE expires_at IS NOT NULL),
-       (SELECT min(full_at) FROM meters),
-       (SELECT min(gone_at) FROM starts),
-       (SELECT min(at) + ?1 FROM computed),
-       (SELECT 0 FROM unsettled LIMIT 1);

@@ -1,2 +1,0 @@
--- All overrides.
-SELECT name, max, value, tenant, "by", at, why, until FROM overrides;

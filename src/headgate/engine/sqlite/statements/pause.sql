@@ -1,2 +1,0 @@
--- Pause a queue.   ?1 queue
-INSERT OR IGNORE INTO paused (queue) VALUES (?1);

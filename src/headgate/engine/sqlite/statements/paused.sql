@@ -1,2 +1,0 @@
--- The paused queues.
-SELECT queue FROM paused;

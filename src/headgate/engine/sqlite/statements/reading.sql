@@ -1,0 +1,104 @@
+-- What people and the audit look at.
+
+-- name: find
+-- Jobs that match, newest first. A NULL parameter does not matter.
+-- ?1 states (JSON) ?2 queue ?3 task ?4 tenant ?5 waiting_on (JSON) ?6 ids (JSON) ?7 unique ?8 before seq ?9 how many
+-- Reads: jobs from its end; stops as soon as it has enough.
+SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
+       retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after
+FROM jobs
+WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
+  AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3) AND (?4 IS NULL OR tenant = ?4)
+  AND (?5 IS NULL OR waiting_on IN (SELECT value FROM json_each(?5))) AND (?6 IS NULL OR id IN (SELECT value FROM json_each(?6)))
+  AND (?7 IS NULL OR unique_key = ?7) AND seq < ?8
+ORDER BY seq DESC
+LIMIT ?9;
+
+-- name: count
+-- How many match; parameters as in find.
+SELECT count(*) FROM jobs
+WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
+  AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3) AND (?4 IS NULL OR tenant = ?4)
+  AND (?5 IS NULL OR waiting_on IN (SELECT value FROM json_each(?5))) AND (?6 IS NULL OR id IN (SELECT value FROM json_each(?6)))
+  AND (?7 IS NULL OR unique_key = ?7);
+
+-- name: states
+-- Only the states.   ?1 JSON array of ids
+SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(?1));
+
+-- name: queue_counts
+-- Unfinished jobs per queue and state, for people: each part counts in its own index.
+SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside = 0 GROUP BY queue
+UNION ALL SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside = 1 GROUP BY queue
+UNION ALL SELECT queue, 'scheduled', count(*) FROM jobs WHERE state = 'scheduled' GROUP BY queue
+UNION ALL SELECT queue, 'waiting', count(*) FROM jobs WHERE state = 'waiting' GROUP BY queue
+UNION ALL SELECT queue, 'running', count(*) FROM jobs WHERE state = 'running' GROUP BY queue;
+
+-- name: paused
+-- The paused queues.
+SELECT queue FROM paused;
+
+-- name: unfinished
+-- Every unfinished job, for the audit.
+SELECT id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
+       set_aside, suspicion, lost
+FROM jobs WHERE state IN ('scheduled', 'ready', 'waiting', 'running') ORDER BY seq;
+
+-- name: all_holders
+-- Every holder record with its job's id, for the audit.
+SELECT h.key, coalesce(j.id, '#' || h.job), h.reserved FROM holders h LEFT JOIN jobs j ON j.seq = h.job;
+
+-- name: all_computed
+-- All computed numbers, for people.
+SELECT key, max, at FROM computed;
+
+-- name: timers
+-- Every timer, for the audit.
+SELECT key, at FROM timers;
+
+-- name: held_counts
+-- Holders per key, for people.
+SELECT key, count(*) FROM holders GROUP BY key;
+
+-- name: waiting_counts
+-- Waiters per key, for people.
+SELECT waiting_on, count(*) FROM jobs WHERE state = 'waiting' GROUP BY waiting_on;
+
+-- name: held_between
+-- How many hold keys of a range, up to a number.   ?1 first key  ?2 below which key  ?3 how many to count
+-- Reads: holders by primary key.
+SELECT count(*) FROM (SELECT 1 FROM holders WHERE key >= ?1 AND key < ?2 LIMIT ?3);
+
+-- name: waiting_between
+-- How many wait for keys of a range, up to a number.   ?1 first key  ?2 below which key  ?3 how many to count
+-- Reads: jobs_waiting.
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'waiting' AND waiting_on >= ?1 AND waiting_on < ?2 LIMIT ?3);
+
+-- name: key_counts
+-- How many hold a key and how many wait on it.   ?1 key
+SELECT (SELECT count(*) FROM holders WHERE key = ?1),
+       (SELECT count(*) FROM jobs WHERE state = 'waiting' AND waiting_on = ?1);
+
+-- name: holders_of
+-- Who holds a key.   ?1 key  ?2 how many
+SELECT j.id, j.task, j.worker, h.since, h.reserved
+FROM holders h JOIN jobs j ON j.seq = h.job
+WHERE h.key = ?1 ORDER BY h.since, h.job LIMIT ?2;
+
+-- name: place
+-- How many of its queue stand before a waiting job.   ?1 key ?2 queue ?3 priority ?4 due ?5 seq
+-- Reads: jobs_waiting up to the job.
+SELECT count(*) FROM jobs
+WHERE state = 'waiting' AND waiting_on = ?1 AND queue = ?2 AND (priority, due, seq) < (?3, ?4, ?5);
+
+-- name: workers
+-- The registered workers with how much each runs.
+-- Reads: workers, jobs_running.
+SELECT id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until,
+       (SELECT count(*) FROM jobs WHERE state = 'running' AND worker = workers.id)
+FROM workers ORDER BY id;
+
+-- name: live_workers
+-- What the workers with a lease serve and know.   ?1 now
+SELECT id, queues, tasks FROM workers WHERE lease_until > ?1;

@@ -1,3 +1,0 @@
--- What a worker runs, attempt by attempt.   ?1 worker
--- Reads: jobs_running.
-SELECT seq, id, attempt FROM jobs WHERE state = 'running' AND worker = ?1 ORDER BY seq;

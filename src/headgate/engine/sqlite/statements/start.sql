@@ -1,6 +1,0 @@
--- Claimed jobs run; some were waiting until this very step.   ?1 JSON array of seq  ?2 worker  ?3 now
--- Writes: jobs by rowid; jobs_ready, jobs_waiting, jobs_offered, jobs_running.
-UPDATE jobs
-SET state = 'running', worker = ?2, attempt = attempt + 1, tries = tries + 1, started_at = ?3, error = NULL,
-    waiting_on = NULL, offered_by = NULL, units = 0, set_aside = 0
-WHERE seq IN (SELECT value FROM json_each(?1));

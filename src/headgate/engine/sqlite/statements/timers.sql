@@ -1,2 +1,0 @@
--- Every timer, for the audit.
-SELECT key, at FROM timers;

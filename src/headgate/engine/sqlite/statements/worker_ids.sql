@@ -1,2 +1,0 @@
--- The ids of the registered workers.
-SELECT id FROM workers;
