@@ -260,7 +260,7 @@ def read_override(row: Packed) -> Override:
 
 def read_worker(id: str, row: Packed) -> tuple[Worker, int]:
     """What a worker registered with, and when."""
-    tasks, queues, lease, host, pid, concurrency, registered_at = row
+    tasks, queues, lease, host, pid, concurrency, registered_at, *_ = row
     served = None if queues is False else tuple(queues)
     return Worker(id, frozenset(tasks), served, lease, host, pid, concurrency), registered_at
 
