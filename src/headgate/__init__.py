@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         JobFailed,
         JobNotFound,
         LeaseLost,
+        LifespanError,
         PayloadError,
         RetryLater,
         SchemaMismatch,
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
         StaleMessage,
         WrongState,
     )
+    from headgate.hooks.context import JobContext, current_job
+    from headgate.hooks.dependencies import Depends
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, RateLimit
     from headgate.limits.imported import ImportLimit
     from headgate.retry import Retry
     from headgate.worker import Worker
-    from headgate.worker.run.context import JobContext, current_job
 
 __version__ = "0.1.0"
 
@@ -55,6 +57,7 @@ __all__ = [
     "Changed",
     "ConcurrencyLimit",
     "ConfigError",
+    "Depends",
     "EngineError",
     "EngineUnavailable",
     "Explanation",
@@ -75,6 +78,7 @@ __all__ = [
     "JobNotFound",
     "JobState",
     "LeaseLost",
+    "LifespanError",
     "LimitInfo",
     "OverrideInfo",
     "PayloadError",
@@ -95,7 +99,8 @@ __all__ = [
 _ROOMS = {
     "app.app": ("App",),
     "app.audit": ("AuditReport",),
-    "worker.run.context": ("JobContext", "current_job"),
+    "hooks.context": ("JobContext", "current_job"),
+    "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),

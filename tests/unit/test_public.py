@@ -17,11 +17,11 @@ def test_every_public_name_is_there_and_nothing_is_listed_twice():
 
 def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
-        "App", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "ConcurrencyLimit", "ConfigError",
+        "App", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "ConcurrencyLimit", "ConfigError", "Depends",
         "EngineError", "EngineUnavailable", "Explanation", "FailJob", "FloatingLimit", "HeadgateError",
         "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext", "JobControl",
-        "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "LeaseLost", "LimitInfo",
-        "OverrideInfo", "PayloadError", "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze",
+        "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "LeaseLost", "LifespanError",
+        "LimitInfo", "OverrideInfo", "PayloadError", "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze",
         "StaleMessage", "Task", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 

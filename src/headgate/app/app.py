@@ -26,6 +26,7 @@ from typing import (
 from headgate.app.client import Client, Clock
 from headgate.app.declarations import Declarations
 from headgate.app.handle import JobHandle
+from headgate.app.hooked import Hooked
 from headgate.app.importing import ImportRecord, import_jobs
 from headgate.app.operations import Operations
 from headgate.app.sync import twin
@@ -33,6 +34,7 @@ from headgate.clock import SECOND, duration_us
 from headgate.engine.contract import Engine, ImportResult, Settings
 from headgate.engine.open import make_engine
 from headgate.errors import ConfigError
+from headgate.hooks.lifespan import LifespanFunction, check_lifespan
 from headgate.job import NewJob
 from headgate.limits import check_max
 
@@ -62,12 +64,14 @@ class WorkerOptions(TypedDict, total=False):
     name: str | None
 
 
-class App(Declarations, Operations):
+class App(Declarations, Hooked, Operations):
     """A set of tasks and limits, and the store that their jobs live in.
 
     `retention` says how long ended jobs are kept: one duration for all, or `{"succeeded": …, "failed": …,
     "cancelled": …}` (default one day, and 14 days for the other two). `timeout` is how long the store may take to
-    answer one call before it raises EngineUnavailable. `clock` replaces the store's, for tests.
+    answer one call before it raises EngineUnavailable. `lifespan` is a context manager function, called with the app,
+    that each worker enters before its first claim and leaves after its last attempt. `clock` replaces the store's, for
+    tests.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class App(Declarations, Operations):
         payload_limit: int = PAYLOAD_LIMIT,
         busy_timeout: Duration = 30,
         timeout: Duration = 30,
+        lifespan: LifespanFunction | None = None,
         clock: Clock | None = None,
     ) -> None:
         settings = Settings(
@@ -91,6 +96,7 @@ class App(Declarations, Operations):
         )
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
         super().__init__(Client(address, settings, _check_payload_limit(payload_limit), clock))
+        self._client.hooks.app, self._client.hooks.lifespan = self, check_lifespan(lifespan)
 
     @property
     def url(self) -> str:
@@ -152,7 +158,12 @@ class App(Declarations, Operations):
         from headgate.worker import Worker
 
         return Worker(
-            await self._client.engine(), self._tasks, floating=tuple(self._floating.values()), **options
+            await self._client.engine(),
+            self._tasks,
+            floating=tuple(self._floating.values()),
+            hooks=self._client.hooks,
+            store=self._client.shown_url,
+            **options,
         )
 
     async def run_until_idle(
@@ -164,7 +175,12 @@ class App(Declarations, Operations):
         rules = tuple(self._floating.values())
         engine = await self._client.engine()
         return await run_until_idle(
-            engine, self._tasks, floating=rules, queues=queues, concurrency=concurrency
+            engine,
+            self._tasks,
+            floating=rules,
+            queues=queues,
+            concurrency=concurrency,
+            hooks=self._client.hooks,
         )
 
     # ── opening and closing ──────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ import msgspec
 from headgate.app.client import Client
 from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions, OnConflict
-from headgate.app.signature import TaskSignature
+from headgate.app.signature import TaskSignature, hints_of
 from headgate.app.sync import SyncLoop, twin
 from headgate.codec import Payload, decoder, encode_text
 from headgate.errors import ConfigError, PayloadError
@@ -58,6 +58,8 @@ class Task(Generic[P, R]):
         self.schedule = schedule
         self._options = options
         self._signature = TaskSignature(fn, self.name)
+        self.dependencies = self._signature.dependencies
+        client.hooks.check(self.dependencies, lambda function: hints_of(function, self.name))
         self._payload = self._compile_payload()
         self.limits = TaskLimits(self._signature.parameters, self._signature.limits, limits, max_concurrent)
         self._result = decoder(_result_type(self._signature.returns), f"result of task {self.name!r}")

@@ -20,6 +20,7 @@ EPILOG = """
 1  what was asked for failed: no such job, wrong state, problems found
 2  the command is wrong: an unknown option, a bad value, no such task
 3  the store is unavailable: not there, locked, read-only, too new
+4  the lifespan of the app failed (worker)
 """.strip()
 
 

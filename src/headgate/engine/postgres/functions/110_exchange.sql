@@ -8,7 +8,8 @@
 --             full. When it begins to want one, `more` asks for another look: what was committed meanwhile called
 --             no listener.
 -- Answers with a row for each started job, in the order of `place`, and a last one (no id) about the step as a whole:
--- A job that is not `readable` was started without its keys, for the caller to end it.
+-- A job that is not `readable` was started without its keys, for the caller to end it. In the row of a started job
+-- `next_due` is the time at which that job was due.
 -- `leased` is false, and nothing was done, when the lease has lapsed; so is it with `last`, the number of the worker's
 -- last message, when this one came too late. `refused` are positions in p_jobs.
 -- Locks: rules (1), the worker (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys
@@ -153,7 +154,7 @@ BEGIN
             WHERE j.seq = r.seq
             RETURNING r.n - v_wanted, o.id, j.attempt, o.task, o.queue, o.args, o.tenant, o.priority, j.tries, o.retry,
                 o.timeout, o.metadata, o.enqueued_at, j.progress, NULL::bigint, NULL::boolean, NULL::integer[],
-                NULL::text[], NULL::bigint, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, NULL::text[],
+                NULL::text[], j.due, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, NULL::text[],
                 j.suspicion, NULL::bigint, j.use_keys IS NULL OR headgate._are_uses(j.use_keys, j.use_units);
             v_wanted := v_wanted - cardinality(v_claim.started);
         END IF;

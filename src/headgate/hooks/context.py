@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,17 +20,29 @@ MOST_PROGRESS = 64 * 1024
 """Bytes of one progress report: it is written again and again."""
 
 ProgressSink = Callable[[Attempt, str], None]
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+"""A task's function and the arguments that came with the job."""
 
 
 class JobContext:
     """The attempt that is running. Usable from the task's coroutine and its thread alike."""
 
-    __slots__ = ("_attempt", "_cancelled", "_sink")
+    __slots__ = ("_attempt", "_call", "_cancelled", "_sink", "_state", "_worker")
 
-    def __init__(self, attempt: Attempt, sink: ProgressSink) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        sink: ProgressSink,
+        worker: str = "",
+        state: Any = None,
+        call: Call | None = None,
+    ) -> None:
         self._attempt = attempt
         self._sink = sink
         self._cancelled = False
+        self._worker = worker
+        self._state = state
+        self._call = call
 
     @property
     def id(self) -> str:
@@ -77,9 +91,32 @@ class JobContext:
         return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
 
     @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments that came with the job, by name, as the function gets them; to be read only."""
+        if self._call is None:
+            return {}
+        function, args, kwargs = self._call
+        return MappingProxyType(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
+
+    @property
+    def state(self) -> Any:
+        """What the app's lifespan yielded in this worker; None without one."""
+        return self._state
+
+    @property
+    def worker(self) -> str:
+        """The id of the worker that runs this attempt."""
+        return self._worker
+
+    @property
     def enqueued_at(self) -> datetime:
         """When the job was enqueued."""
         return from_us(self._attempt.enqueued_at)
+
+    @property
+    def due(self) -> datetime:
+        """From when on this attempt could have started: limits and busy workers are what it waited for since."""
+        return from_us(self._attempt.due or self._attempt.enqueued_at)
 
     @property
     def started_at(self) -> datetime:
