@@ -5,6 +5,7 @@ What runs on PostgreSQL has a marker of its own, so that `make test-postgres` ca
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -27,15 +28,17 @@ def pytest_report_header() -> str:
     return f"PostgreSQL: {postgres_server.shown()}"
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark them, so that the fast part can leave them out. What takes long comes first: it mostly waits, while other
-    processes of the run compute, and none of them is left with a long test at the end."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Mark them before `-m` chooses, so that the fast part can leave them out. What takes long comes first, however the
+    others were shuffled: it mostly waits, while other processes of the run compute, and none of them is left with a
+    long test at the end."""
     for item in items:
         if _runs_on(item, POSTGRES):
             item.add_marker(pytest.mark.postgres)
         elif _runs_on(item, REDIS):
             item.add_marker(pytest.mark.server)
+    yield
     items.sort(key=_seconds, reverse=True)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         JobFailed,
         JobNotFound,
         LeaseLost,
+        LifespanError,
         PayloadError,
         RetryLater,
         SchemaMismatch,
@@ -41,12 +42,13 @@ if TYPE_CHECKING:
         StaleMessage,
         WrongState,
     )
+    from headgate.hooks.context import JobContext, current_job
+    from headgate.hooks.dependencies import Depends
     from headgate.job import JobState
     from headgate.limits import ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
     from headgate.limits.imported import ImportLimit
     from headgate.retry import Retry
     from headgate.worker import Worker
-    from headgate.worker.run.context import JobContext, current_job
 
 __version__ = "0.1.0"
 
@@ -59,6 +61,7 @@ __all__ = [
     "Changed",
     "ConcurrencyLimit",
     "ConfigError",
+    "Depends",
     "EngineError",
     "EngineUnavailable",
     "Explanation",
@@ -81,6 +84,7 @@ __all__ = [
     "JobState",
     "JobUpdate",
     "LeaseLost",
+    "LifespanError",
     "LimitInfo",
     "OverrideInfo",
     "PayloadError",
@@ -104,7 +108,8 @@ __all__ = [
 _ROOMS = {
     "app.app": ("App",),
     "app.audit": ("AuditReport",),
-    "worker.run.context": ("JobContext", "current_job"),
+    "hooks.context": ("JobContext", "current_job"),
+    "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),

@@ -8,6 +8,7 @@ HeadgateError
 ├── WrongState            the job is not in a state in which this can be done
 ├── LeaseLost             the worker no longer owns what it reports about
 ├── StaleMessage          a worker's message that a later one has overtaken
+├── LifespanError         the lifespan of an app failed, so its worker does not work
 ├── JobFailed             result() of a job that failed
 ├── JobCancelled          result() of a job that was cancelled
 └── EngineError           the store
@@ -61,6 +62,10 @@ class LeaseLost(HeadgateError):
 
 class StaleMessage(HeadgateError):
     """A message of a worker that arrived after a later one had taken effect: it changed nothing."""
+
+
+class LifespanError(HeadgateError):
+    """The lifespan of an app raised, so its worker does not start, or ends; `__cause__` is what it raised."""
 
 
 class JobFailed(HeadgateError):

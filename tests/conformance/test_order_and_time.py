@@ -250,3 +250,20 @@ async def test_a_released_job_takes_its_old_place(world: World) -> None:
     world.move(5)
     await world.release("first")
     assert await world.claim() == ["first", "second"]
+
+
+async def test_an_attempt_says_since_when_it_could_have_started(world: World) -> None:
+    """What it waited for since then is a limit, or a worker: not its own delay, nor the back-off of a retry."""
+    await world.limit("A", 1)
+    await world.enqueue("holder", "A")
+    await world.enqueue("delayed", "A", delay=10)
+    due = world.at(10)
+    await world.claim()
+    await world.later(15)
+    await world.end("holder")
+    (attempt,) = (await world.exchange(want=10)).attempts
+    assert (attempt.job, attempt.due) == ("delayed", due)
+    await world.fail("delayed", retry=5)
+    await world.later(7)
+    (attempt,) = (await world.exchange(want=10)).attempts
+    assert (attempt.job, attempt.due) == ("delayed", world.at(20))

@@ -6,20 +6,20 @@ from tests.mutants.mutant import Herd, Mutant
 from tests.mutants.telling import TELLING
 
 _SCRIPTS = "engine/redis/scripts/"
-ADMISSION, HOLDING, MOVES, EXCHANGE, SWEEP, LIFE, RATES, LINES, STEP = (
-    f"{_SCRIPTS}{name}.lua"
+ADMISSION, HOLDING, MOVES, LOSING, LIFE, RATES, LINES, STEP = (
+    f"{_SCRIPTS}lib/{name}.lua"
     for name in (
         "admission",
         "holding",
         "transitions",
-        "exchange",
-        "sweep",
+        "losing",
         "lifecycle",
         "rates",
         "lines",
-        "step",
+        "transaction",
     )
 )
+EXCHANGE, SWEEP = (f"{_SCRIPTS}verbs/{name}.lua" for name in ("exchange", "sweep"))
 
 MUTANTS = [
     # admission
@@ -51,6 +51,16 @@ MUTANTS = [
     # holders
     Mutant(HOLDING, "    key.held = Ledger.held(ident) + 1", "    key.held = Ledger.held(ident)", "a slot that is taken does not count in its own step"),
     Mutant(HOLDING, "  Ledger.at(ident).held = Ledger.held(ident) - 1", "  Ledger.at(ident).held = Ledger.held(ident)", "a slot that is given back counts until the step ends"),
+    # changes of limits, and lost workers, in slices
+    Mutant(MOVES, "or not before or not after or after > before", "or not before or not after", "a raised override reaches no key"),
+    Mutant(MOVES, "  return (limit and limit.kind == 'rate') or not before", "  return not before", "a rate that is declared anew reaches no key"),
+    Mutant(MOVES, "  if value and (tenant or Reading.are_alike({'waited'}, name)) then", "  if value then", "an override of a value forgets the keys of tenants"),
+    Mutant(MOVES, "  return not value and not tenant and limit and limit.kind == 'concurrency' and limit.max or nil", "  return limit and limit.max or nil", "an override of a key is compared with the declared number"),
+    Mutant(STEP, "  if next(Book.changing) ~= nil then due = now end\n", "", "no worker hears that a change of limits goes on"),
+    Mutant(LOSING, "    Write.score('leases', worker, math.min(lease or now, now))\n", "", "a worker that is half lost goes on"),
+    Mutant(LOSING, "  local judged = record[8] or Transitions.judged(worker, lease, record[3])", "  local judged = Transitions.judged(worker, lease, record[3])", "each slice of a lost worker is judged by itself"),
+    Mutant(LOSING, "  if not beyond then\n    Transitions.forget_worker(worker)\n  elseif", "  Transitions.forget_worker(worker)\n  if beyond and", "a worker is forgotten with its first slice"),
+    Mutant(LOSING, "  if not beyond then Transitions.forget_worker(worker) end\n", "  Transitions.forget_worker(worker)\n", "a worker that retires is forgotten with its first slice"),
     # what happens to jobs
     Mutant(MOVES, "  Admission.give_back(job)\n  if state then", "  if state then", "an attempt that ends keeps its slots"),
     Mutant(MOVES, "  Admission.give_back(job)\n  Transitions.finish(job, 'cancelled', false, job.error)", "  Transitions.finish(job, 'cancelled', false, job.error)", "a cancelled job keeps what it holds"),

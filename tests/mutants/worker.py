@@ -52,7 +52,7 @@ MUTANTS = [
     # running
     Mutant(RUNNER, "(r.attempt.job, r.attempt.number) not in alive]", "r.attempt.job not in {job for job, _ in alive or ()}]", "an old attempt of a job runs on because a new one is alive"),
     Mutant(RUNNER, "            del self.running[run.attempt.job]\n            run.interrupt(\"abandon\")", "            del self.running[run.attempt.job]", "what is abandoned is not cancelled"),
-    Mutant(RUNNER, "            if run.stop_reason is not None:\n                raise asyncio.CancelledError\n            outcome = returned(run, await", "            outcome = returned(run, await", "a coroutine that was cancelled before it began runs"),
+    Mutant(RUNNER, "            if run.stop_reason is not None:\n                raise asyncio.CancelledError\n            if surrounded", "            if surrounded", "a coroutine that was cancelled before it began runs"),
     Mutant(RUNNER, "        self._capacity.give()\n", "", "a place is not given back"),
     Mutant(RUNNER, "        if run.timer is not None:\n            run.timer.cancel()\n", "", "timers of ended attempts run on"),
     Mutant(RUN, '        if self.stop_reason is None or reason == "abandon":', "        if True:", "a later reason to end counts"),

@@ -14,10 +14,14 @@ import psycopg
 import pytest
 
 from headgate import App, ConcurrencyLimit, SchemaMismatch
+from headgate.clock import SECOND
+from headgate.engine.contract import Limit, Worker
 from headgate.engine.postgres import PostgresEngine, migrate
 from headgate.engine.postgres.migrate import newest
 from headgate.engine.postgres.scripts import scripts
+from headgate.engine.rules.audit import audit
 from headgate.job import NewJob
+from headgate.keys import Use
 from tests.support.postgres_server import PostgresProcess
 from tests.support.waiting import until
 
@@ -149,3 +153,29 @@ async def test_what_was_granted_and_built_upon_the_views_outlives_a_migration(
         process.execute("DROP SCHEMA reports CASCADE")
         process.execute("DROP OWNED BY hand CASCADE")
         process.execute("DROP ROLE hand")
+
+
+async def test_jobs_that_the_release_before_did_not_ask_for_their_keys_are_asked_after_an_upgrade(
+    process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to version 4 newcomers that needed tokens alone were ready, in a line of their own."""
+
+    def of_yesterday(folder: str) -> tuple[tuple[str, str], ...]:
+        return scripts(folder)[:4] if folder == "migrations" else scripts(folder)
+
+    engine = PostgresEngine(process.dsn, schema=store)
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "scripts", of_yesterday)
+        assert await engine.migrate() == (0, 4)
+    await engine.declare([Limit("R", "rate", 1, 100 * SECOND)])
+    await engine.enqueue([NewJob(f"j{n}", "t", uses=(Use("r0:R"),)) for n in range(3)])
+    process.execute(
+        "UPDATE deployed.live SET state = 'ready', fresh = true, unseen = false, waiting_on = NULL, units = 0, "
+        "refusals = NULL"
+    )
+    process.execute("DELETE FROM deployed.rechecks")
+    assert await engine.migrate() == (4, newest())
+    await engine.register(Worker("w", frozenset({"t"})))
+    assert [attempt.job for attempt in (await engine.exchange("w", [], 5)).attempts] == ["j0"]
+    assert audit(await engine.snapshot()) == []
+    await engine.close()

@@ -86,7 +86,6 @@ async def test_a_slot_goes_to_the_next_in_line_whatever_else_there_is(engine: Po
 async def test_a_sweep_offers_room_to_newcomers_that_no_claim_has_met(
     engine: PostgresEngine, kind: str
 ) -> None:
-    """Those that need tokens alone are left to claims for a second."""
     caps = [Limit("task:t", "concurrency", 100)] if kind == "cap" else []
     rates = [Limit("R", "rate", 1, 100 * SECOND)]
     await engine.declare([Limit("A", "concurrency", 1), Limit("B", "concurrency", 100), *caps, *rates])
@@ -100,7 +99,7 @@ async def test_a_sweep_offers_room_to_newcomers_that_no_claim_has_met(
     assert await engine.states(ids) == [JobState.READY] * 3 * KEYS, "until somebody has looked"
     assert audit(await engine.snapshot(now=START)) == []
     first = await engine.sweep(now=START + SECOND // 2)
-    assert first.offered == (0 if kind == "rate" else KEYS)
+    assert first.offered == KEYS
     await engine.sweep(now=START + 2 * SECOND)
     assert await engine.states(ids) == [JobState.READY] * KEYS + [JobState.WAITING] * 2 * KEYS
     assert audit(await engine.snapshot(now=START + 2 * SECOND)) == []
@@ -182,3 +181,45 @@ async def test_newcomers_of_a_key_start_in_order_whatever_else_they_need(
         attempt = next((each for each in found if each.job != "other"), None)
     assert started == ["1", "2", "3", "4"]
     assert audit(await engine.snapshot()) == []
+
+
+@pytest.mark.parametrize("came_back", [False, True])
+@pytest.mark.parametrize("served", [None, ["default", "other"]])
+async def test_a_slot_that_two_queues_wait_for_starts_one_job(
+    engine: PostgresEngine, served: list[str] | None, came_back: bool
+) -> None:
+    """Each queue is offered the slot; the worker that serves both claims it once."""
+    await engine.declare([Limit("A", "concurrency", 1)])
+    await engine.register(Worker("w", frozenset("t")))
+    held = job(0)
+    if came_back:
+        await engine.enqueue([held])
+        assert len((await engine.exchange("w", [], 5, served)).attempts) == 1
+    await engine.enqueue([job(KEYS), job(2 * KEYS, "other")])
+    reports: list[Report] = [Succeeded(held.id, 1)] if came_back else []
+    answer = await engine.exchange("w", reports, 5, served)
+    assert [attempt.job for attempt in answer.attempts] == [f"j{KEYS:04}"]
+    assert audit(await engine.snapshot()) == []
+    answer = await engine.exchange("w", [Succeeded(f"j{KEYS:04}", 1)], 5, served)
+    assert [attempt.job for attempt in answer.attempts] == [f"j{2 * KEYS:04}"]
+    assert audit(await engine.snapshot()) == []
+
+
+async def test_a_rates_newcomers_share_its_tokens_with_those_that_wait(engine: PostgresEngine) -> None:
+    """A costly job at the head is not passed by cheap ones that come later, nor by those of the same call."""
+    await engine.declare([Limit("R", "rate", 3, 100 * SECOND)])
+    await engine.register(Worker("w", frozenset("t"), lease=1000 * SECOND), now=START)
+
+    def costing(id: str, units: int) -> NewJob:
+        return NewJob(id, "t", uses=canonical([(Key("R", rate=True), units)]))
+
+    await engine.enqueue([costing("first", 2), costing("dear", 3), costing("cheap", 1)], now=START)
+    assert [each.job for each in (await engine.exchange("w", [], 5, now=START)).attempts] == ["first"]
+    await engine.enqueue([costing("late", 1)], now=START)
+    assert (await engine.exchange("w", [], 5, now=START)).attempts == ()
+    assert await engine.states(["dear", "cheap", "late"]) == [JobState.WAITING] * 3
+    assert audit(await engine.snapshot(now=START)) == []
+    later = START + 100 * SECOND
+    await engine.sweep(now=later)
+    assert [each.job for each in (await engine.exchange("w", [], 5, now=later)).attempts] == ["dear"]
+    assert audit(await engine.snapshot(now=later)) == []

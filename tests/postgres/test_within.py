@@ -258,8 +258,11 @@ async def test_an_app_enqueues_inside_a_transaction(process: PostgresProcess, sc
     async def note(number: Annotated[int, ConcurrencyLimit(1)]) -> None:
         ran.append(number)
 
+    told: list[tuple[str, bool]] = []
+    app.on("enqueued", lambda event: told.append((event.job, event.within_transaction)))
     async with app, by_asyncpg(process.dsn) as (connection, commit, _), app.worker(concurrency=2):
         handle = await app.enqueue(note.job(1), connection=connection)
+        assert told == [(handle.id, True)]
         await stays(lambda: ran == [], "no job runs before the commit")
         await commit()
         await handle.result(timeout=5)

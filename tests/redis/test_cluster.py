@@ -17,8 +17,8 @@ from headgate.engine.deadline import within
 from headgate.engine.redis import RedisEngine, servers
 from headgate.engine.redis.calling import Calls
 from headgate.engine.redis.catalogue import tag
+from headgate.engine.redis.partitions import home
 from headgate.engine.redis.servers import slot_of
-from headgate.engine.redis.spread import home
 from headgate.engine.redis.url import parse
 from headgate.engine.rules.audit import audit
 from headgate.errors import ConfigError, EngineUnavailable

@@ -8,11 +8,11 @@ import pytest
 
 from headgate.engine.contract import Limit, Succeeded, Worker
 from headgate.engine.redis import RedisEngine
-from headgate.engine.redis.faults import Faults
 from headgate.errors import EngineError
 from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
+from tests.support.redis_faults import broken
 
 USE = (Use(Key("A", "1").ident),)
 
@@ -27,14 +27,12 @@ async def one_runs_one_waits(engine: RedisEngine) -> int:
 
 
 async def test_a_call_that_breaks_leaves_nothing_behind_for_the_next(
-    start_server: StartServer, open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+    start_server: StartServer, open_engine: OpenEngine
 ) -> None:
     engine = await open_engine(start_server().url)
     number = await one_runs_one_waits(engine)
-    with monkeypatch.context() as broken:
-        broken.setattr(Faults, "start", True)
-        with pytest.raises(EngineError):
-            await engine.exchange("w", [Succeeded("first", number, '"lost"')], 5)
+    with broken("start"), pytest.raises(EngineError, match="broken on purpose"):
+        await engine.exchange("w", [Succeeded("first", number, '"lost"')], 5)
     assert await engine.states(["first", "second"]) == [JobState.RUNNING, JobState.WAITING]
     answer = await engine.exchange("w", [Succeeded("first", number, '"kept"')], 5)
     assert [attempt.job for attempt in answer.attempts] == ["second"]

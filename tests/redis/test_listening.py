@@ -1,4 +1,4 @@
-"""Sleepers are woken in whichever event loop they sleep, and a server that does not let us listen does not matter."""
+"""Sleepers are woken in whichever event loop they sleep, and a server that forbids listening does not matter."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ async def test_work_goes_on_where_listening_is_forbidden_which_is_said_once(
         engine: RedisEngine = await open_engine(f"redis://deaf:pw@127.0.0.1:{server.port}")
         rung = asyncio.Event()
         stop = engine.watch_work(rung.set)
-        await until(lambda: "does not let us listen" in caplog.text)
+        await until(lambda: "does not let this user listen" in caplog.text)
         await engine.enqueue([NewJob("j", "t")])
         assert rung.is_set()  # this process knows without being told
         before = connections(client)
         await stays(lambda: connections(client) <= before + 1, "it does not ask again and again", 1)
-        assert caplog.text.count("does not let us listen") == 1
+        assert caplog.text.count("does not let this user listen") == 1
     stop()
 
 

@@ -12,7 +12,7 @@ from headgate.engine.contract import Settings, Worker
 from headgate.engine.open import make_engine
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.calling import Calls
-from headgate.engine.redis.spread import home
+from headgate.engine.redis.partitions import home
 from headgate.errors import EngineError, LeaseLost, StaleMessage
 from headgate.job import JobState, NewJob
 from headgate.testing import Clock

@@ -15,7 +15,7 @@ from headgate.engine.memory import MemoryEngine
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
 from headgate.engine.sqlite import SqliteEngine
-from tests.support import postgres_server
+from tests.support import postgres_server, redis_faults
 from tests.support.redis_leaks import check_and_clear
 from tests.support.redis_servers import binary, fresh_prefix, shared
 
@@ -114,7 +114,6 @@ class PostgresServer(Server):
 class RedisServer(Server):
     """A fresh prefix on a server that the session shares. What is left at the end must be in the catalogue."""
 
-    ledger = "headgate.engine.redis.faults.Faults"
     kind = "valkey"
 
     def __init__(self, directory: Path, settings: Settings) -> None:
@@ -125,6 +124,12 @@ class RedisServer(Server):
 
     def connect(self) -> Engine:
         return RedisEngine(parse(self.url, self.url), self.settings)
+
+    @contextmanager
+    def broken(self, step: Literal["start", "park"]) -> Generator[None]:
+        """By scripts of which one function raises."""
+        with redis_faults.broken(step):
+            yield
 
     async def close(self) -> None:
         await super().close()

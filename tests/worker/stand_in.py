@@ -14,11 +14,20 @@ from headgate.engine import deadline
 from headgate.engine.contract import Attempt, Beat, Engine, Exchanged, Known, Report, Resumed, Settings
 from headgate.engine.memory import MemoryEngine
 from headgate.errors import EngineUnavailable, LeaseLost, PayloadError
+from headgate.hooks.dependencies import Dependency
+from headgate.hooks.hooks import Hooks
 from headgate.ids import new_id
 from headgate.job import Job, NewJob
 from headgate.periodic import Schedule
 from headgate.retry import LOST_ONLY, Retry, RetryPolicy
 from headgate.worker import Event, Worker
+from headgate.worker.events import Events
+from headgate.worker.options import options
+from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.outbox import Outbox
+from headgate.worker.run.runner import Runner
+from headgate.worker.run.surroundings import Surroundings
+from headgate.worker.run.threads import Threads
 
 PATIENCE = 20
 
@@ -34,6 +43,7 @@ class StandIn:
         self.is_async = inspect.iscoroutinefunction(fn)
         self.retry = retry
         self.schedule = schedule
+        self.dependencies: dict[str, Dependency] = {}
 
     def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
@@ -55,6 +65,19 @@ class StandIn:
 def tasks(*stand_ins: StandIn) -> dict[str, StandIn]:
     """A worker's mapping of tasks."""
     return {each.name: each for each in stand_ins}
+
+
+def runner_of(
+    loop: asyncio.AbstractEventLoop,
+    task: StandIn,
+    outbox: Outbox,
+    threads: Threads,
+    hooks: Hooks | None = None,
+) -> Runner:
+    """A runner of one task at a time."""
+    capacity = Capacity(1, threads, uses_threads=False)
+    surroundings = Surroundings(hooks or Hooks(), options(), threads)
+    return Runner(loop, tasks(task), outbox, threads, capacity, surroundings, Events())
 
 
 def attempt(job: str, task: str, **fields: Any) -> Attempt:

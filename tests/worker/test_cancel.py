@@ -7,16 +7,13 @@ import msgspec
 import pytest
 
 from headgate.engine.contract import Stopped
+from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.retry import Retry
 from headgate.worker.bell import Bell
-from headgate.worker.events import Events
-from headgate.worker.run.capacity import Capacity
-from headgate.worker.run.context import current_job
 from headgate.worker.run.outbox import Outbox
-from headgate.worker.run.runner import Runner
 from headgate.worker.run.threads import Threads
-from tests.worker.stand_in import FailingEngine, StandIn, attempt, ended, put, tasks, working
+from tests.worker.stand_in import FailingEngine, StandIn, attempt, ended, put, runner_of, working
 
 
 async def test_cancelling_a_running_coroutine_interrupts_it_and_ends_the_job_cancelled(engine):
@@ -98,7 +95,7 @@ async def test_a_cancel_that_comes_with_the_claim_ends_the_job_before_its_first_
     task, bell = StandIn("work", work), Bell(loop)
     outbox = Outbox(loop, bell)
     threads = Threads(1, "test")
-    runner = Runner(loop, tasks(task), outbox, threads, Capacity(1, threads, uses_threads=False), Events())
+    runner = runner_of(loop, task, outbox, threads)
     runner.start(attempt("j", "work"))
     runner.cancel(["j", "unknown"])
     await bell.sleep(5)

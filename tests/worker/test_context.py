@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from headgate.errors import HeadgateError, PayloadError
+from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.retry import Retry
 from headgate.worker import run_until_idle
-from headgate.worker.run.context import current_job
 from tests.support.waiting import turns
 from tests.worker.stand_in import FailingEngine, StandIn, put, stored, tasks, until, working
 

@@ -9,9 +9,9 @@ import pytest
 
 from headgate.engine.contract import Released
 from headgate.errors import EngineUnavailable
+from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.retry import Retry
-from headgate.worker.run.context import current_job
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, working
 
 

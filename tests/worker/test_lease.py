@@ -4,9 +4,9 @@ import asyncio
 import threading
 
 from headgate.errors import LeaseLost
+from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.retry import Retry
-from headgate.worker.run.context import current_job
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, working
 
 

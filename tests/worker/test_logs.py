@@ -8,25 +8,18 @@ import pytest
 
 from headgate.errors import ConfigError
 from headgate.worker.process.logs import JsonFormatter, configure_logs
+from tests.support.logs import bare_root
 from tests.worker.stand_in import StandIn, ended, put, working
 
 
-@pytest.fixture
-def root():
-    root = logging.getLogger()
-    before = root.handlers, root.level
-    yield root
-    root.handlers, level = before
-    root.setLevel(level)
-
-
-def test_json_lines_carry_the_fields_of_a_record(root):
+def test_json_lines_carry_the_fields_of_a_record():
     stream = io.StringIO()
-    configure_logs("info", json=True, stream=stream)
-    try:
-        raise ValueError("x")
-    except ValueError:
-        logging.getLogger("headgate.worker").exception("job %s", "j1", extra={"job": "j1", "odd": object})
+    with bare_root():
+        configure_logs("info", json=True, stream=stream)
+        try:
+            raise ValueError("x")
+        except ValueError:
+            logging.getLogger("headgate.worker").exception("job %s", "j1", extra={"job": "j1", "odd": object})
     line = json.loads(stream.getvalue())
     assert line["message"] == "job j1"
     assert (line["level"], line["logger"], line["job"]) == ("error", "headgate.worker", "j1")
@@ -34,11 +27,12 @@ def test_json_lines_carry_the_fields_of_a_record(root):
     assert line["time"].endswith("+00:00")
 
 
-def test_levels_below_the_chosen_one_are_left_out(root):
+def test_levels_below_the_chosen_one_are_left_out():
     stream = io.StringIO()
-    configure_logs("warning", stream=stream)
-    logging.getLogger("headgate.worker").info("quiet")
-    logging.getLogger("headgate.worker").warning("loud")
+    with bare_root():
+        configure_logs("warning", stream=stream)
+        logging.getLogger("headgate.worker").info("quiet")
+        logging.getLogger("headgate.worker").warning("loud")
     assert "quiet" not in stream.getvalue()
     assert "loud" in stream.getvalue()
 

@@ -8,15 +8,14 @@ from typing import Any
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Succeeded, Swept
+from headgate.hooks.context import JobContext
 from headgate.worker.bell import Bell
 from headgate.worker.duties.sweep import SHORTEST_PAUSE, Sweep
 from headgate.worker.events import Events
-from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.outbox import Outbox
-from headgate.worker.run.runner import Runner
 from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.threads import Threads
-from tests.worker.stand_in import StandIn, attempt, tasks
+from tests.worker.stand_in import StandIn, attempt, runner_of
 
 
 async def forever():
@@ -36,7 +35,7 @@ async def test_outcomes_that_could_not_be_sent_go_first_next_time():
 async def test_an_attempt_is_abandoned_though_a_later_one_of_its_job_is_alive():
     loop, task, threads = asyncio.get_running_loop(), StandIn("work", forever), Threads(1, "test")
     outbox = Outbox(loop, Bell(loop))
-    runner = Runner(loop, tasks(task), outbox, threads, Capacity(1, threads, uses_threads=False), Events())
+    runner = runner_of(loop, task, outbox, threads)
     runner.start(attempt("j", "work"))
     assert runner.abandon({("j", 1)}) == 0
     assert runner.abandon({("j", 2)}) == 1
@@ -44,7 +43,9 @@ async def test_an_attempt_is_abandoned_though_a_later_one_of_its_job_is_alive():
 
 def test_the_first_reason_to_end_counts_unless_the_attempt_is_abandoned():
     sink: Any = None
-    run = RunningAttempt(attempt("j", "work"), StandIn("work", forever), sink)
+    run = RunningAttempt(
+        attempt("j", "work"), StandIn("work", forever), JobContext(attempt("j", "work"), sink)
+    )
     run.interrupt("release")
     run.interrupt("cancel")
     assert run.stop_reason == "release"
@@ -71,7 +72,7 @@ async def test_the_timer_of_an_attempt_ends_with_it():
 
     loop, task, threads = asyncio.get_running_loop(), StandIn("work", work), Threads(1, "test")
     outbox = Outbox(loop, bell := Bell(loop))
-    runner = Runner(loop, tasks(task), outbox, threads, Capacity(1, threads, uses_threads=False), Events())
+    runner = runner_of(loop, task, outbox, threads)
     runner.start(attempt("j", "work", timeout=3600 * SECOND))
     timer = runner.running["j"].timer
     await bell.sleep(5)

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from headgate.errors import HeadgateError
+from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.worker import Worker
-from headgate.worker.run.context import current_job
 from tests.support.waiting import turns, until
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, put, stored, tasks, working
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.worker import run_until_idle
-from headgate.worker.run.context import current_job
 from headgate.worker.run.threads import Threads
 from tests.worker.stand_in import StandIn, ended, put, stored, tasks, until, working
 

@@ -8,11 +8,11 @@ import pytest
 from headgate.clock import SECOND, instant_us
 from headgate.engine.contract import Filter
 from headgate.engine.memory import MemoryEngine
+from headgate.hooks.context import current_job
 from headgate.periodic import CatchUp, schedule
 from headgate.worker import run_until_idle
 from headgate.worker.duties.ticker import LONGEST_PAUSE, Ticker
 from headgate.worker.events import Events
-from headgate.worker.run.context import current_job
 from tests.worker.stand_in import StandIn, ended, stored, tasks, working
 
 HOUR = 3600 * SECOND

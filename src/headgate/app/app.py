@@ -29,6 +29,7 @@ from headgate.app.client import Client, Clock
 from headgate.app.declarations import Declarations
 from headgate.app.defaults import TaskDefaults, check_defaults
 from headgate.app.handle import JobHandle
+from headgate.app.hooked import Hooked
 from headgate.app.importing import ImportRecord, import_jobs
 from headgate.app.known_names import unknown_queues
 from headgate.app.operations import Operations
@@ -38,6 +39,7 @@ from headgate.clock import SECOND, duration_us
 from headgate.engine.contract import Engine, ImportResult, Settings
 from headgate.engine.open import make_engine
 from headgate.errors import ConfigError
+from headgate.hooks.lifespan import LifespanFunction, check_lifespan
 from headgate.job import NewJob
 from headgate.limits import check_max
 
@@ -69,13 +71,14 @@ class WorkerOptions(TypedDict, total=False):
     name: str | None
 
 
-class App(Declarations, Operations):
+class App(Declarations, Hooked, Operations):
     """A set of tasks and limits, and the store that their jobs live in.
 
     `retention` says how long ended jobs are kept: one duration for all, or `{"succeeded": …, "failed": …,
     "cancelled": …}` (default one day, and 14 days for the other two). `timeout` is how long the store may take to
-    answer one call before it raises EngineUnavailable. `clock` replaces the store's, for tests. `defaults` holds for
-    tasks that say nothing else.
+    answer one call before it raises EngineUnavailable. `lifespan` is a context manager function, called with the app,
+    that each worker enters before its first claim and leaves after its last attempt. `clock` replaces the store's, for
+    tests. `defaults` holds for tasks that say nothing else.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class App(Declarations, Operations):
         payload_limit: int = PAYLOAD_LIMIT,
         busy_timeout: Duration = 30,
         timeout: Duration = 30,
+        lifespan: LifespanFunction | None = None,
         clock: Clock | None = None,
         defaults: TaskDefaults | None = None,
     ) -> None:
@@ -100,6 +104,7 @@ class App(Declarations, Operations):
         )
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
         client = Client(address, settings, _check_payload_limit(payload_limit), clock)
+        client.hooks.app, client.hooks.lifespan = self, check_lifespan(lifespan)
         super().__init__(client, check_defaults(defaults, "App(defaults=)"))
 
     @property
@@ -170,7 +175,14 @@ class App(Declarations, Operations):
         from headgate.worker import Worker
 
         engine = await self._client.engine()
-        worker = Worker(engine, self._tasks, floating=tuple(self._floating.values()), **options)
+        worker = Worker(
+            engine,
+            self._tasks,
+            floating=tuple(self._floating.values()),
+            hooks=self._client.hooks,
+            store=self._client.shown_url,
+            **options,
+        )
         for sentence in await unknown_queues(engine, options.get("queues"), self.queue_names):
             log.warning("%s", sentence)
         return worker
@@ -193,8 +205,14 @@ class App(Declarations, Operations):
         rules = tuple(self._floating.values())
         engine = await self._client.engine()
         seen = ErrorsSeen()
-        tasks = seen.watching(self._tasks) if raise_errors else self._tasks
-        started = await run_until_idle(engine, tasks, floating=rules, queues=queues, concurrency=concurrency)
+        started = await run_until_idle(
+            engine,
+            seen.watching(self._tasks) if raise_errors else self._tasks,
+            floating=rules,
+            queues=queues,
+            concurrency=concurrency,
+            hooks=self._client.hooks,
+        )
         seen.raise_them()
         return started
 

@@ -16,6 +16,8 @@ from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
 from headgate.errors import ConfigError
 from headgate.forks import renew_after_fork
+from headgate.hooks.enqueued import tell_enqueued
+from headgate.hooks.hooks import Hooks
 from headgate.job import NewJob
 from headgate.limits.registered import RegisteredLimits
 
@@ -35,6 +37,7 @@ class Client:
         self.clock = clock
         self.sync_loop = SyncLoop()
         self.limits = RegisteredLimits()
+        self.hooks = Hooks()
         self.decoders: dict[str, Callable[[str], Any]] = {}
         self._opened: OpenStore | None = None
         self._kept: Engine | None = None
@@ -108,11 +111,16 @@ class Client:
         """Store all of the jobs or none, in one step that also carries the limits they are the first to name."""
         engine = (await self.opened()).engine
         if connection is not None:
-            return await self._enqueue_within(engine, jobs, connection)
-        if not self.limits.unsent():
-            return await engine.enqueue(jobs)
-        with self.limits.carried() as limits:
-            return await engine.enqueue(jobs, limits=limits)
+            stored = await self._enqueue_within(engine, jobs, connection)
+        elif not self.limits.unsent():
+            stored = await engine.enqueue(jobs)
+        else:
+            with self.limits.carried() as limits:
+                stored = await engine.enqueue(jobs, limits=limits)
+        if self.hooks.listeners:
+            within = connection is not None
+            await tell_enqueued(self.hooks.listeners, jobs, stored, within_transaction=within)
+        return stored
 
     async def _enqueue_within(
         self, engine: Engine, jobs: Sequence[NewJob], connection: Any

@@ -17,6 +17,7 @@ import msgspec
 
 from headgate.app.options import JobOptions
 from headgate.errors import ConfigError, PayloadError
+from headgate.hooks.dependencies import Dependency, dependency_of
 from headgate.limits.in_signature import LimitInSignature, limit_by_default, split_annotation
 from headgate.limits.parameters import Parameters
 
@@ -29,13 +30,15 @@ class TaskSignature:
 
     def __init__(self, function: Callable[..., Any], task: str) -> None:
         self._task = task
-        hints = _hints(function, task)
+        hints = hints_of(function, task)
         self.returns: Any = hints.get("return", Any)
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
         self.parameters = Parameters(task, self.types, self.defaults)
         self.limits: list[LimitInSignature] = []
+        self.dependencies: dict[str, Dependency] = {}
         self._kinds: dict[str, Any] = {}
+        self._in_front: list[str] = []
         for parameter in _parameters(function, task):
             self._take(parameter, hints.get(parameter.name, Any))
         self._compile()
@@ -44,6 +47,9 @@ class TaskSignature:
         name = parameter.name
         if (stands_for := limit_by_default(parameter)) is not None:
             self.limits.append(stands_for)
+            return
+        if (dependency := dependency_of(parameter, hint)) is not None:
+            self._fill(parameter, dependency)
             return
         kind, limits = split_annotation(self._task, name, hint)
         self.limits += limits
@@ -55,6 +61,17 @@ class TaskSignature:
             self.defaults[name] = ()
         elif parameter.kind is parameter.VAR_KEYWORD:
             self.defaults[name] = {}
+
+    def _fill(self, parameter: inspect.Parameter, dependency: Dependency) -> None:
+        """The worker passes it by name: it is no argument of the job."""
+        if parameter.kind not in _KEYWORD:
+            raise ConfigError(
+                f"parameter {parameter.name!r} of task {self._task!r}: what Depends(…) makes is passed by name, so the "
+                "parameter must have one to call"
+            )
+        self.dependencies[parameter.name] = dependency
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            self._in_front.append(parameter.name)
 
     def _compile(self) -> None:
         kinds = self._kinds
@@ -69,6 +86,8 @@ class TaskSignature:
             (name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD), None
         )
         self._all_positional = self._positional == tuple(self.types)
+        if self._rest is not None and (late := self._in_front):
+            raise ConfigError(f"task {self._task!r}: put {', '.join(late)} behind *{self._rest}")
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """A call's arguments by name."""
@@ -95,6 +114,10 @@ class TaskSignature:
                 if name in values:
                     raise self._misfit(f"was given {name!r} twice")
                 values[name] = value
+            elif name in self.dependencies:
+                raise self._misfit(
+                    f"gets {name!r} from {self.dependencies[name]} in its worker; leave it out here"
+                )
             elif self._extra is not None:
                 values.setdefault(self._extra, {})[name] = value
             else:
@@ -147,7 +170,7 @@ def _wire_type(kind: Any, hint: Any) -> Any:
     return dict[str, hint] if kind is inspect.Parameter.VAR_KEYWORD else hint
 
 
-def _hints(function: Callable[..., Any], task: str) -> dict[str, Any]:
+def hints_of(function: Callable[..., Any], task: str) -> dict[str, Any]:
     """The annotations, also of functions whose types are local to the function that declares them."""
     target: Any = function
     while isinstance(target, functools.partial):

@@ -17,7 +17,7 @@ import msgspec
 from headgate.app.client import Client
 from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions, OnConflict
-from headgate.app.signature import TaskSignature
+from headgate.app.signature import TaskSignature, hints_of
 from headgate.app.sync import SyncLoop, twin
 from headgate.app.task_function import check_function
 from headgate.app.task_options import check_limits
@@ -60,6 +60,8 @@ class Task(Generic[P, R]):
         self.schedule = schedule
         self.set_defaults(options, retry)
         self._signature = TaskSignature(fn, self.name)
+        self.dependencies = self._signature.dependencies
+        client.hooks.check(self.dependencies, lambda function: hints_of(function, self.name))
         self._payload = self._compile_payload()
         given = check_limits(limits, f"task {self.name!r}")
         self.limits = TaskLimits(self._signature.parameters, self._signature.limits, given, max_concurrent)

@@ -21,6 +21,7 @@ EPILOG = """
 1  what was asked for failed: no such job, wrong state, problems found
 2  the command is wrong: an unknown option, a bad value, no such task
 3  the store is unavailable: not there, locked, read-only, too new
+4  the lifespan of the app failed (worker)
 130  Ctrl-C ended the waiting for a result
 """.strip()
 

@@ -47,6 +47,10 @@ def worker(
         str, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
     ] = "info",
     log_json: Annotated[bool, typer.Option("--log-json", help="One JSON object a log line.")] = False,
+    log_config: Annotated[
+        str,
+        typer.Option("--log-config", metavar="WHICH", help="auto, or none: logging is the app's business."),
+    ] = "auto",
 ) -> None:
     """Run jobs until SIGTERM or Ctrl-C. The first one lets running jobs finish; the second gives them back.
 
@@ -59,7 +63,8 @@ def worker(
     where it is installed. The store is the app's own; an app made by App()
     takes it from HEADGATE_URL.
 
-    Exits with 3 if a worker process of several could not start.
+    Exits with 3 if a worker process of several could not start, and with 4
+    if the app's lifespan failed.
     """
     from headgate.cli.times import duration
     from headgate.worker.process.config import ProcessConfig
@@ -78,8 +83,9 @@ def worker(
         name=name,
         log_level=log_level,
         log_json=log_json,
+        log_config=log_config,
     )
-    _check(config.options())
+    _check(config)
     code = _supervise(config) if processes > 1 or reload else _work(config)
     if code != DONE:
         raise typer.Exit(code)
@@ -104,11 +110,13 @@ def _weight(name: str, text: str) -> float:
         raise ConfigError(f"--queues {name}={text}: a weight is a number above 0") from None
 
 
-def _check(given: dict[str, object]) -> None:
+def _check(config: ProcessConfig) -> None:
     """Refuse a wrong option before any process is started."""
     from headgate.worker.options import options
+    from headgate.worker.process.logs import check_logs
 
-    options(**given)  # pyright: ignore[reportArgumentType]
+    options(**config.options())
+    check_logs(config.log_level, config.log_config)
 
 
 def _work(config: ProcessConfig) -> int:
@@ -128,5 +136,7 @@ def _supervise(config: ProcessConfig) -> int:
     from headgate.worker.process.logs import configure_logs
     from headgate.worker.process.supervisor import supervise
 
-    configure_logs(config.log_level, json=config.log_json)
+    configure_logs(
+        config.log_level, json=config.log_json
+    )  # no app is loaded here, so it cannot have set handlers
     return supervise(config)

@@ -17,7 +17,7 @@ class FakeJob:
     """What a test sees of it: `context` is what `current_job()` gives, `progress` what was reported, in order."""
 
     def __init__(self, attempt: Attempt) -> None:
-        from headgate.worker.run.context import JobContext
+        from headgate.hooks.context import JobContext
 
         self.progress: list[Any] = []
         self.context = JobContext(attempt, self._take)
@@ -50,8 +50,8 @@ def fake_job(
     from headgate.clock import now_us
     from headgate.codec import encode_text
     from headgate.engine.contract import Attempt
+    from headgate.hooks.context import CURRENT
     from headgate.retry import Retry
-    from headgate.worker.run.context import CURRENT
 
     now = now_us()
     made = FakeJob(

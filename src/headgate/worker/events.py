@@ -1,4 +1,8 @@
-"""What happens inside a worker, told to its listeners: tests wait for these instead of sleeping."""
+"""What happens inside a worker, told to its listeners: tests wait for these instead of sleeping.
+
+Both kinds of events go through here, so that every part of a worker that has something to tell is handed one object:
+events of the worker itself (`emit`), and those of jobs, which the listeners of the app get (`jobs`).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
+
+from headgate.hooks.listeners import call
+from headgate.worker.job_events import JobEvents
 
 EventKind = Literal[
     "registered",  # a lease began (also after a fence)
@@ -39,16 +46,17 @@ Listener = Callable[[Event], None]
 
 
 class Events:
-    """The listeners of one worker."""
+    """The listeners of one worker, and in `jobs` those of its app."""
 
-    __slots__ = ("listeners",)
+    __slots__ = ("jobs", "listeners")
 
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
+        self.jobs = JobEvents()
 
     def emit(self, kind: EventKind, **facts: Any) -> None:
-        """Tell the listeners; costs nothing when there are none."""
+        """Tell the listeners; costs nothing when there are none. One that raises is logged."""
         if self.listeners:
             event = Event(kind, facts)
             for listener in tuple(self.listeners):
-                listener(event)
+                call(listener, event)

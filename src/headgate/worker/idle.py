@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from headgate.engine.contract import Engine
+from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
 from headgate.worker.events import Events
 from headgate.worker.options import CONCURRENCY, options
@@ -19,6 +20,7 @@ async def run_until_idle(
     floating: Sequence[FloatingRule] = (),
     queues: Iterable[str] | Mapping[str, float] | None = None,
     concurrency: int = CONCURRENCY,
+    hooks: Hooks | None = None,
 ) -> int:
     """Run every job that can run without time passing; returns how many attempts that were.
 
@@ -26,7 +28,7 @@ async def run_until_idle(
     Ticks of periodic tasks and refreshes of floating limits that are due count as work.
     """
     chosen = options(queues, concurrency, internal=bool(floating))
-    worker_run = WorkerRun(engine, tasks, floating, chosen, Events(), drain=True)
+    worker_run = WorkerRun(engine, tasks, floating, chosen, Events(), hooks or Hooks(), drain=True)
 
     async def quiet() -> None:
         """A part has nothing left. When all have, time is asked for more; if it has none, that is the end."""

@@ -33,6 +33,11 @@ class Queues:
             )
 
     @property
+    def named(self) -> tuple[str, ...] | None:
+        """Those that it was told to serve; None for all."""
+        return self._names
+
+    @property
     def served(self) -> tuple[str, ...] | None:
         """All that this worker serves."""
         return None if self._names is None else self._internal + self._names

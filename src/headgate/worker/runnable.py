@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from headgate.hooks.dependencies import Dependency
 from headgate.job import NewJob
 from headgate.periodic import Schedule
 from headgate.retry import Retry
@@ -27,6 +28,11 @@ class Runnable(Protocol):
 
     @property
     def schedule(self) -> Schedule | None: ...
+
+    @property
+    def dependencies(self) -> Mapping[str, Dependency]:
+        """The parameters of `fn` that the worker fills."""
+        ...
 
     def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call `fn` with; raises PayloadError."""

@@ -11,8 +11,10 @@ from datetime import timedelta
 from types import FrameType, TracebackType
 from typing import Self
 
+from headgate import __version__
 from headgate.engine.contract import Engine
 from headgate.errors import HeadgateError
+from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
 from headgate.worker.events import Event, Events, Listener
 from headgate.worker.options import CONCURRENCY, GRACE, LEASE, options
@@ -27,7 +29,8 @@ class Worker:
 
     `await worker.run()` works until `stop()` is called; `async with worker:` works beside whatever else the event
     loop does. `queues` is None (all), a list (strictly in this order) or weights. `concurrency` jobs run at once, of
-    which synchronous ones need one of `threads` threads each. `lease` and `grace` are seconds.
+    which synchronous ones need one of `threads` threads each. `lease` and `grace` are seconds. `hooks` are those of an
+    app, which passes them itself, and `store` what it calls its store in logs.
     """
 
     def __init__(
@@ -42,11 +45,15 @@ class Worker:
         lease: float | timedelta = LEASE,
         grace: float | timedelta = GRACE,
         name: str | None = None,
+        hooks: Hooks | None = None,
+        store: str = "",
     ) -> None:
         self.options = options(queues, concurrency, threads, lease, grace, name, internal=bool(floating))
         self._engine = engine
         self._tasks = tasks
         self._floating = floating
+        self._store = store or type(engine).__name__
+        self._hooks = Hooks() if hooks is None else hooks
         self._events = Events()
         self._alone = False
         self._worker_run: WorkerRun | None = None
@@ -102,7 +109,13 @@ class Worker:
             raise HeadgateError("this worker is running already; make another Worker to run a second one")
         self._loop = asyncio.get_running_loop()
         self._worker_run = WorkerRun(
-            self._engine, self._tasks, self._floating, self.options, self._events, alone=self._alone
+            self._engine,
+            self._tasks,
+            self._floating,
+            self.options,
+            self._events,
+            self._hooks,
+            alone=self._alone,
         )
         work = self._work = self._loop.create_task(self._worker_run.work())
         try:
@@ -113,7 +126,7 @@ class Worker:
             await asyncio.wait([work])
             raise
         work.add_done_callback(_report_crash)
-        log.info("worker %s started", self.id or self.options.name, extra={"worker": self.id})
+        self._say_started()
         return self
 
     async def __aexit__(
@@ -129,6 +142,13 @@ class Worker:
         finally:
             log.info("worker %s stopped", self.id or self.options.name, extra={"worker": self.id})
             self._worker_run = None
+
+    def _say_started(self) -> None:
+        named = self.options.queues.named
+        queues = "all queues" if named is None else f"queues {', '.join(named)}"
+        text = "worker %s started: headgate %s on %s, %s, concurrency %d"
+        name, most = self.id or self.options.name, self.options.concurrency
+        log.info(text, name, __version__, self._store, queues, most, extra={"worker": self.id})
 
     async def _begun(self, work: asyncio.Task[None]) -> None:
         """Wait for the first registration, for the news that the engine cannot be reached for now, or for the end."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from headgate.worker.run.context import current_job
+from headgate.hooks.context import current_job
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -158,7 +158,7 @@ class WorkerStatus(Record, frozen=True):
 class Attempt(Record, frozen=True):
     """A claimed job: all that a worker needs to run it. `tries` counts this attempt, too.
 
-    `suspicion` is the job's level of suspicion (rule 15); 0 for nearly every job.
+    `suspicion` is the job's level of suspicion (rule 15); 0 for nearly every job. `due` is when it could have started.
     """
 
     job: str
@@ -176,6 +176,7 @@ class Attempt(Record, frozen=True):
     started_at: int
     progress: str | None = None
     suspicion: int = 0
+    due: int = 0
 
 
 class Succeeded(Record, frozen=True):

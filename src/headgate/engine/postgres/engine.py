@@ -339,7 +339,8 @@ class PostgresEngine(Engine):
         if row["look"]:
             looked, left = await self._look(now)
             offered, more = offered + looked, more or left
-        next_due = (await self._store.call("_next_due"))[0] if row["expiring"] else row["next_due"]
+        late = row["expiring"] or row["look"]
+        next_due = (await self._store.call("_next_due"))[0] if late else row["next_due"]
         return Swept(
             row["due"], row["lost"], offered, row["expired"], more, next_due, row["at"], _failed(row)
         )

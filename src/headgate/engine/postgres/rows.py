@@ -155,13 +155,13 @@ def attempts(started: list[Any], now: int) -> tuple[tuple[Attempt, ...], list[Fa
             failed.append(Failed(got(row["id"]), row["number"], unreadable(f"its retry policy: {error}")))
             continue
         if row["readable"]:
-            found.append(_attempt(row, policy, now))
+            found.append(_attempt(row, policy, now, row["next_due"] or 0))
         else:
             failed.append(Failed(got(row["id"]), row["number"], unreadable("its limits")))
     return tuple(found), failed
 
 
-def _attempt(row: Sequence[Any], policy: RetryPolicy, now: int) -> Attempt:
+def _attempt(row: Sequence[Any], policy: RetryPolicy, now: int, due: int) -> Attempt:
     (
         _,
         id,
@@ -182,7 +182,7 @@ def _attempt(row: Sequence[Any], policy: RetryPolicy, now: int) -> Attempt:
     ) = row
     return Attempt(
         got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, policy, timeout,
-        got_if(metadata), enqueued, now, got_if(progress), suspicion,
+        got_if(metadata), enqueued, now, got_if(progress), suspicion, due,
     )  # fmt: skip
 
 

@@ -7,11 +7,24 @@ import zlib
 from functools import cache
 from importlib import resources
 
+from headgate.engine.rules import admission, blame
 from headgate.errors import ConfigError
 
 PACKAGE = "headgate.engine.postgres"
 MOST_BYTES = 63
-_PLACE = re.compile(r"'headgate\.(?P<literal>\w+)'|\bheadgate\.(?=[a-z_])|\{lock\}|\{channel\}")
+NUMBERS = {
+    "unlimited": admission.UNLIMITED,
+    "offer_most": admission.OFFER_MOST,
+    "look_more": admission.LOOK_MORE,
+    "apart": blame.APART,
+    "kept_apart": blame.KEPT_APART,
+    "grave": blame.GRAVE,
+    "guilty": blame.GUILTY,
+}
+"""The numbers of the rules: `{name}` in a script."""
+_PLACE = re.compile(
+    rf"'headgate\.(?P<literal>\w+)'|\bheadgate\.(?=[a-z_])|\{{(?P<number>{'|'.join(NUMBERS)})\}}|\{{lock\}}|\{{channel\}}"
+)
 
 
 def quoted(name: str) -> str:
@@ -46,6 +59,8 @@ def for_schema(text: str, schema: str) -> str:
     def put(found: re.Match[str]) -> str:
         if found["literal"]:
             return _literal(f"{quoted(schema)}.{found['literal']}")
+        if found["number"]:
+            return str(NUMBERS[found["number"]])
         match found[0]:
             case "{lock}":
                 return str(lock_number(schema))

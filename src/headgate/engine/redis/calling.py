@@ -18,7 +18,7 @@ from headgate.clock import SECOND
 from headgate.engine import deadline
 from headgate.engine.contract import Settings
 from headgate.engine.redis.catalogue import tag
-from headgate.engine.redis.refusals import MOVING, server_error
+from headgate.engine.redis.errors import MOVING, server_error
 from headgate.engine.redis.scripts import Script, library
 from headgate.engine.redis.servers import Servers, find, servers_of, slot_of
 from headgate.engine.redis.url import Address, Target
@@ -131,7 +131,7 @@ class Calls:
     async def _call_function(
         self, wire: Wire, partition: Partition, script: Script, arguments: tuple[Argument, ...]
     ) -> Any:
-        """Loads the library where it is missing; a server that does not let us is given scripts instead."""
+        """Loads the library where it is missing; a server that forbids functions is given scripts instead."""
         reply = await self._send(wire, b"FCALL", script.function, 1, partition.meta, *arguments)
         if not isinstance(reply, hiredis.ReplyError):
             return reply
@@ -226,8 +226,8 @@ class Calls:
     async def _introduce(self, wire: Wire, address: Address | None) -> None:
         target, replies = self.target, [self._send(wire, "CLIENT", "SETNAME", "headgate")]
         if target.password is not None:
-            who = (target.user, target.password) if target.user else (target.password,)
-            replies.insert(0, self._send(wire, "AUTH", *who))
+            login = (target.user, target.password) if target.user else (target.password,)
+            replies.insert(0, self._send(wire, "AUTH", *login))
         if target.db:
             replies.append(self._send(wire, "SELECT", target.db))
         answers = [await reply for reply in replies]
@@ -239,7 +239,7 @@ class Calls:
         await self._recognise(wire, address)
 
     async def _recognise(self, wire: Wire, address: Address | None) -> None:
-        """Another process answers at an address we know: it was restarted, or has taken over."""
+        """Notice another process at a known address: the server was restarted, or another one has taken over."""
         info = await self._send(wire, "INFO", "server")
         if isinstance(info, hiredis.ReplyError):
             return
@@ -252,7 +252,7 @@ class Calls:
         self._runs[address] = run
 
     async def _until_the_loop_ends(self, loop: Loop) -> AsyncGenerator[None]:
-        """Hangs up when the loop shuts down, even if nobody closes the engine: a loop finishes its generators."""
+        """Hangs up when the loop shuts down, even if the engine is never closed: a loop finishes its generators."""
         try:
             yield
         finally:

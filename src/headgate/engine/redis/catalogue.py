@@ -39,7 +39,7 @@ SINGLE: dict[str, Kind] = {
     "computes": Kind("zset", "always", "keys with a computed number, by name"),
     "refreshed": Kind("zset", "always", "keys with a computed number, by when they are next looked at"),
     "ticks": Kind("hash", "always", "periodic task → its last tick"),
-    "paused": Kind("set", "always", "queues that nobody may claim from"),
+    "paused": Kind("set", "always", "queues that are not claimed from"),
     "untils": Kind("zset", "while used", "overrides by the time they run out"),
     "jobs": Kind("zset", "until retention", "every job by arrival: lists, newest first"),
     "ended": Kind("zset", "until retention", "ended jobs by the time retention deletes them"),

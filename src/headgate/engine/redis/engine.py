@@ -34,7 +34,7 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.redis import exact, finding, importing, listing, reading, snapshots, spread
+from headgate.engine.redis import finding, importing, listing, number_range, partitions, reading, snapshots
 from headgate.engine.redis.catalogue import VERSION
 from headgate.engine.redis.part import RedisPart
 from headgate.engine.redis.records import (
@@ -113,14 +113,14 @@ class RedisEngine(Engine):
     async def enqueue(
         self, jobs: Sequence[NewJob], *, limits: Sequence[Limit] = (), now: int | None = None
     ) -> list[Enqueued]:
-        exact.check_jobs(jobs)
+        number_range.check_jobs(jobs)
         self._check_limits(limits)
         if not self._split:
             return await self._enqueue(0, jobs, limits, now)
-        spread.check_jobs(jobs, self.target.partitions)
+        partitions.check_jobs(jobs, self.target.partitions)
         if limits:
             await self.declare(limits, now=now)
-        homes = [spread.home(job.tenant, self.target.partitions) for job in jobs]
+        homes = [partitions.home(job.tenant, self.target.partitions) for job in jobs]
         answers: dict[int, list[Enqueued]] = {}
         for number in dict.fromkeys(homes):
             own = [job for job, home in zip(jobs, homes, strict=True) if home == number]
@@ -153,8 +153,8 @@ class RedisEngine(Engine):
         return found
 
     def _check_limits(self, limits: Sequence[Limit]) -> None:
-        exact.check_limits(limits)
-        spread.check_limits(limits, self.target.partitions)
+        number_range.check_limits(limits)
+        partitions.check_limits(limits, self.target.partitions)
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
@@ -168,9 +168,9 @@ class RedisEngine(Engine):
     async def tick(
         self, name: str, seen: int | None, at: int, jobs: Sequence[NewJob], *, now: int | None = None
     ) -> bool:
-        exact.check_jobs(jobs)
-        spread.check_jobs(jobs, self.target.partitions)
-        here = [job for job in jobs if spread.home(job.tenant, self.target.partitions) == 0]
+        number_range.check_jobs(jobs)
+        partitions.check_jobs(jobs, self.target.partitions)
+        here = [job for job in jobs if partitions.home(job.tenant, self.target.partitions) == 0]
         packed, specs = packed_jobs(here)
         store = self.store
         given = (name, or_false(seen), at, packed)
@@ -241,7 +241,7 @@ class RedisEngine(Engine):
             )
         return self._parts[0]
 
-    # ── somebody steers ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── operators steer ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._each("cancel", ids, now)
@@ -274,8 +274,8 @@ class RedisEngine(Engine):
             self.store.remember(limits)
 
     async def override(self, override: Override, *, now: int | None = None) -> None:
-        spread.check_limits([Limit(override.name, "concurrency", None)], self.target.partitions)
-        exact.check_override(override)
+        partitions.check_limits([Limit(override.name, "concurrency", None)], self.target.partitions)
+        number_range.check_override(override)
         await self.store.change("override", packed_override(override), self.now(now))
 
     async def clear_override(
@@ -286,8 +286,8 @@ class RedisEngine(Engine):
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         store = self.store
-        exact.check_number(Key.of(key).name, max)
-        partition = store.partitions[spread.home(Key.of(key).tenant, self.target.partitions)]
+        number_range.check_number(Key.of(key).name, max)
+        partition = store.partitions[partitions.home(Key.of(key).tenant, self.target.partitions)]
         await store.one(partition, "compute", [key, max], now=self.now(now))
 
     async def keys_in_use(

@@ -11,10 +11,11 @@ from itertools import islice
 from typing import Any
 
 from headgate.engine.contract import ImportedJob, ImportResult
-from headgate.engine.redis import spread
+from headgate.engine.redis import partitions
 from headgate.engine.redis.calling import Partition
-from headgate.engine.redis.exact import EARLIEST, LATEST
+from headgate.engine.redis.errors import wording
 from headgate.engine.redis.finding import fields_in
+from headgate.engine.redis.number_range import EARLIEST, LATEST
 from headgate.engine.redis.records import (
     Packed,
     or_false,
@@ -23,7 +24,6 @@ from headgate.engine.redis.records import (
     read_job,
     seen,
 )
-from headgate.engine.redis.refusals import wording
 from headgate.engine.redis.store import Store
 from headgate.engine.rules.lifecycle import Existing, Taken, take_import
 from headgate.errors import ConfigError
@@ -45,7 +45,7 @@ async def import_jobs(store: Store, records: Sequence[ImportedJob], now: int | N
 
 
 def _home(store: Store, record: ImportedJob) -> int:
-    return spread.home(record.job.tenant, len(store.partitions))
+    return partitions.home(record.job.tenant, len(store.partitions))
 
 
 def _alike(store: Store, records: Sequence[ImportedJob], number: int) -> Iterator[ImportedJob]:
@@ -87,7 +87,7 @@ def _decided(store: Store, record: ImportedJob, fields: Any) -> Packed:
 
 def _wrong(store: Store, record: ImportedJob) -> str | None:
     try:
-        spread.check_jobs([record.job], len(store.partitions))
+        partitions.check_jobs([record.job], len(store.partitions))
     except ConfigError as error:
         return str(error)
     times = [record.enqueued_at, record.job.at, *(a.ended_at for a in record.attempts)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from headgate.engine.contract import KeyInUse, LimitPlace, LimitStatus
@@ -12,7 +12,7 @@ from headgate.engine.redis.reading import book_of
 from headgate.engine.redis.records import or_false, or_none
 from headgate.engine.redis.store import Store
 from headgate.engine.rules.in_force import RuleBook
-from headgate.engine.rules.status import all_status, limits_page
+from headgate.engine.rules.status import COUNTED_MOST, all_status, key_status, limits_page
 from headgate.keys import Key
 
 ALL = 1 << 30
@@ -53,8 +53,8 @@ async def _keys_of(
 async def limits(
     store: Store, name: str | None, after: LimitPlace | None, limit: int | None, now: int | None
 ) -> list[LimitStatus]:
-    """Limit after limit, until the page is full. A limit's own record has the sums over its keys, so that a page that
-    begins with it reads all of them; one that continues behind it reads what it shows."""
+    """Limit after limit, until the page is full. A page reads the keys that it shows; what a limit's own record sums up
+    over all of its keys is counted by the store, up to a bound."""
     books = await store.answers("book", [], now)
     book = book_of([*books[0][:2], []])
     names = {*book.limits, *(scope[0] for scope in book.overrides), *(each for b in books for each in b[2])}
@@ -72,36 +72,62 @@ async def limits(
 async def _page(
     store: Store, book: RuleBook, name: str, after: LimitPlace | None, limit: int | None, now: int | None
 ) -> list[LimitStatus]:
+    begins = after is None or after[0] != name
     rows: list[Any] | None = None
-    if after is not None and after[0] == name and after[1] != name and not after[2] and limit is not None:
-        rows = await _behind(store, book, after, limit, now)
+    if limit is not None and after is not None and not begins and not after[2]:
+        rows = await _first(store, _place_of(book, after), name, limit, now)
+    elif limit is not None and begins:
+        rows = await _first(store, False, name, limit, now)
+    whole: Sequence[Any] | None = None
     if rows is None:
         rows = [row async for row in _keys_with_counts(store, name, now)]
+    elif begins:
+        whole = await _totals(store, name, now)
     held = {ident: count for ident, count, _, _ in rows if count}
     waiting = {ident: count for ident, _, count, _ in rows if count}
     book.computed = {ident: (computed[0], computed[1]) for ident, _, _, computed in rows if computed}
-    return limits_page(all_status(book, held, waiting, name), after, limit)
+    listed = all_status(book, held, waiting, name)
+    if whole is not None:
+        listed[0] = key_status(book, _whole(book, name), *whole)
+    return limits_page(listed, after, limit)
 
 
-async def _behind(
-    store: Store, book: RuleBook, after: LimitPlace, limit: int, now: int | None
-) -> list[Any] | None:
-    """The keys of a page that continues within a limit; None where idents stand in another order than texts."""
-    name, text, _ = after
+def _whole(book: RuleBook, name: str) -> Key:
+    """The key that a limit's own record is about."""
     declared = book.limits.get(name)
-    rate = declared is not None and declared.kind == "rate"
-    position = Key(name, text.partition("=")[2], "", rate).ident
+    return Key(name, rate=declared is not None and declared.kind == "rate")
+
+
+def _place_of(book: RuleBook, after: LimitPlace) -> str | bool:
+    """The ident to read on behind: all of them where the limit's own record was the last."""
+    name, text, _ = after
+    value = text.partition("=")[2] if text != name else None
+    return False if value is None else Key(name, value, "", _whole(book, name).rate).ident
+
+
+async def _first(store: Store, last: str | bool, name: str, limit: int, now: int | None) -> list[Any] | None:
+    """The first keys behind `last`; None where idents stand in another order than texts."""
     found: list[Any] = []
     for partition in store.partitions:
-        last: str | bool = position
-        wanted = limit
-        while wanted > 0 and last is not False:
-            (rows, last, alike), _ = await store.one(partition, "limits", [name, last, wanted], now=now)
+        place, wanted, more = last, limit, True
+        while wanted > 0 and more:
+            (rows, place, alike), _ = await store.one(partition, "limits", [name, place, wanted], now=now)
             if not alike:
                 return None
             found += rows
             wanted -= len(rows)
+            more = place is not False
     return found
+
+
+async def _totals(store: Store, name: str, now: int | None) -> tuple[int, int, bool]:
+    """How many hold and wait for the limit's keys, and whether these are all."""
+    totals = await store.answers("totals", [name, COUNTED_MOST], now)
+    return (
+        sum(held for held, _, _ in totals),
+        sum(waiting for _, waiting, _ in totals),
+        all(row[2] for row in totals),
+    )
 
 
 async def _keys_with_counts(store: Store, name: str, now: int | None) -> AsyncIterator[Any]:

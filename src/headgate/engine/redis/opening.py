@@ -11,7 +11,7 @@ from redis import exceptions as refused
 
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.catalogue import SINGLE, VERSION
-from headgate.engine.redis.refusals import client_error, server_error, unknown_version
+from headgate.engine.redis.errors import client_error, server_error, unknown_version
 from headgate.engine.redis.scripts import lone_script
 from headgate.engine.redis.servers import PATIENCE, Client, Servers, client
 from headgate.engine.redis.tls import guess, untrusted
@@ -27,7 +27,7 @@ PAUSE = 0.1
 """Seconds between two tries while a slot moves or a new master is being found."""
 
 _UNKNOWN = (
-    "INFO is not allowed, so that nobody can tell whether this server keeps jobs through a crash (appendonly), or "
+    "INFO is not allowed, so that it cannot be told whether this server keeps jobs through a crash (appendonly), or "
     "deletes them when memory is short (maxmemory-policy)"
 )
 _WITHOUT_FILE = {
@@ -39,7 +39,7 @@ _WITHOUT_FILE = {
 
 def found(servers: Servers, partition: Partition, seconds: float, patience: float = 0) -> int:
     """Find the partition, found it, or bring it up to our version; its version before, 0 if it is new. Refuses what is
-    not ours, or of a newer version.
+    of another program, or of a newer version.
 
     Blocks, for `patience` seconds at most while a slot moves or another server is to take over; a server has `seconds`
     to answer.
@@ -59,7 +59,7 @@ def found(servers: Servers, partition: Partition, seconds: float, patience: floa
 
 
 def _try(servers: Servers, partition: Partition, seconds: float) -> int | HeadgateError:
-    """Returns what the server of the partition says. Where nobody knows such a server, that is raised at once."""
+    """Returns what the server of the partition says. Where no such server is known, that is raised at once."""
     target = servers.target
     try:
         return _found(servers, partition, seconds)

@@ -62,7 +62,8 @@ class RedisPart(Part):
         return Beat(tuple(cancelling), at)
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
-        await self._ask("retire", [worker], now)
+        while await self._ask("retire", [worker], now):
+            pass
 
     async def exchange(
         self,
@@ -94,7 +95,11 @@ class RedisPart(Part):
         return Resumed(still, taken_back, tuple(cancelling), at)
 
     async def report_lost(self, workers: Sequence[str], *, now: int | None = None) -> Lost:
-        attempts, failed = await self._ask("report_lost", list(workers), now)
+        attempts, failed, more = 0, list[Sequence[str]](), True
+        while more:
+            lost, gone, more = await self._ask("report_lost", list(workers), now)
+            attempts += lost
+            failed += gone
         return Lost(attempts, _lost_jobs(failed))
 
     async def recheck(

@@ -260,14 +260,14 @@ def read_override(row: Packed) -> Override:
 
 def read_worker(id: str, row: Packed) -> tuple[Worker, int]:
     """What a worker registered with, and when."""
-    tasks, queues, lease, host, pid, concurrency, registered_at = row
+    tasks, queues, lease, host, pid, concurrency, registered_at, *_ = row
     served = None if queues is False else tuple(queues)
     return Worker(id, frozenset(tasks), served, lease, host, pid, concurrency), registered_at
 
 
 def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:
     """A claimed job. Reads no more of its record than it needs: this is done for every job that runs."""
-    state, _, flags, _, _, enqueued_at, attempt, tries, *_, length = _HEAD.unpack_from(record)
+    state, _, flags, due, _, enqueued_at, attempt, tries, *_, length = _HEAD.unpack_from(record)
     need = read_need(record[_HEAD.size : _HEAD.size + length])
     progress, suspicion = None, 0
     if flags & _PROGRESS or state > _SUSPECT:
@@ -278,7 +278,7 @@ def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:
         job=id, number=attempt, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
         tries=tries, retry=read_retry(need.retry), timeout=s.timeout, metadata=s.metadata,
         enqueued_at=int(enqueued_at), started_at=now, progress=progress,
-        suspicion=suspicion,
+        suspicion=suspicion, due=int(due),
     )  # fmt: skip
 
 

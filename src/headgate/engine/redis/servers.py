@@ -11,7 +11,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from headgate.engine.redis.refusals import client_error
+from headgate.engine.redis.errors import client_error
 from headgate.engine.redis.tls import guess, untrusted
 from headgate.engine.redis.url import Address, Target
 from headgate.engine.redis.wire import probes
@@ -75,7 +75,7 @@ class Servers:
         return self.address(slot)
 
     def moved(self, slot: int, address: Address) -> None:
-        """A server said who has the slot: only in a cluster."""
+        """A server said which one has the slot: only in a cluster."""
         return
 
     def doubt(self, slot: int) -> None:

@@ -85,9 +85,9 @@ async def snapshot(store: Store, now: int | None) -> Snapshot:
     return Snapshot(
         jobs=tuple(pages.jobs),
         holders={
-            key: {id: bool(reserved) for id, reserved in who}
-            for key, (who, _, _) in pages.keys.items()
-            if who
+            key: {id: bool(reserved) for id, reserved in holders}
+            for key, (holders, _, _) in pages.keys.items()
+            if holders
         },
         free={key: or_none(free) for key, (_, free, _) in pages.keys.items()},
         timers=pages.timers,

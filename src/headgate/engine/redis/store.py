@@ -14,10 +14,9 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Limit, Settings
 from headgate.engine.redis.calling import Calls, Partition
 from headgate.engine.redis.catalogue import VERSION
-from headgate.engine.redis.faults import Faults
+from headgate.engine.redis.errors import refusal
 from headgate.engine.redis.opening import found, version
 from headgate.engine.redis.records import decode, encode, packed_limit
-from headgate.engine.redis.refusals import refusal
 from headgate.engine.redis.scripts import READING, script
 from headgate.engine.redis.url import Target
 from headgate.engine.redis.watching import Listened, Watchers
@@ -30,13 +29,15 @@ Answer = tuple[Any, list[Any]]
 
 READ_AT_ONCE, CHANGED_AT_ONCE = 500, 100
 """Jobs per script call: it takes a few milliseconds."""
+SLICES_AT_ONCE = 10
+"""Slices of a change of limits, each a script call of a few milliseconds, that its caller waits for."""
 MOST_HOMES = 10_000
 """Of how many jobs this process remembers the partition; those put in first are forgotten first."""
 
 
 class Store:
-    """Runs verbs on partitions. `declared` are the limits this process stands for: a store that was emptied under our
-    feet hears of them again."""
+    """Runs verbs on partitions. `declared` are the limits this process stands for: a store that was emptied meanwhile
+    hears of them again."""
 
     def __init__(self, target: Target, settings: Settings) -> None:
         self.target = target
@@ -65,8 +66,8 @@ class Store:
         return self._calls.detours
 
     async def open(self) -> int:
-        """Find or found every partition; returns the oldest version before. The first tells whether the store is what
-        we think it is."""
+        """Find or found every partition; returns the oldest version before. The first tells whether the store is the
+        one that is expected."""
         first, *others = self.partitions
         versions = [await self._found(first)]
         for outcome in await asyncio.gather(*map(self._found, others), return_exceptions=True):
@@ -174,12 +175,14 @@ class Store:
         return [partition for partition in self.partitions if partition.number in homes]
 
     async def change(self, verb: str, given: Any, now: int | None) -> list[Any]:
-        """Change limits in every partition, slice by slice: the verb's answer, or its last part, says whether there is
-        more to act on."""
+        """Change limits in every partition: the verb's answer, or its last part, says whether keys are left to act on.
+        So many slices of them are acted on before this returns; the others by the sweeps that follow."""
         answers = await self.answers(verb, given, now)
         for partition, answer in zip(self.partitions, answers, strict=True):
             more: Any = answer if isinstance(answer, bool) else answer[-1]
-            while more:
+            for _ in range(SLICES_AT_ONCE):
+                if not more:
+                    break
                 more, _ = await self.one(partition, "go_on", [], now=now)
         return answers
 
@@ -189,8 +192,7 @@ class Store:
 
     def _header(self, partition: Partition, now: int | None) -> bytes:
         """The same bytes again wherever possible: scripts remember what they have read."""
-        fail = Faults.set()
-        if now is None and not fail and (known := self._headers.get(partition.epoch)) is not None:
+        if now is None and (known := self._headers.get(partition.epoch)) is not None:
             return known
         header = encode(
             {
@@ -199,10 +201,9 @@ class Store:
                 "version": VERSION,
                 "settings": self._settings,
                 "cluster": self.target.mode == "cluster",
-                "fail": fail,
             }
         )
-        if now is None and not fail:
+        if now is None:
             self._headers[partition.epoch] = header
         return header
 

@@ -1,4 +1,4 @@
-"""TLS: whom to trust, and who we are."""
+"""TLS: which servers are trusted, and with which certificate the client shows itself."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def guess(error: BaseException, tls: Tls | None) -> str:
         hung_up = any(sign in text for sign in ("reset by peer", "closed by server"))
         return f"{text}; is it a port for TLS? Then write rediss://" if hung_up else text
     if tls.cert is None and any(sign in text for sign in ("closed", "EOF", "reset", "certificate required")):
-        return f"{text}; does it ask for a certificate of ours? Name it by ?cert=file&key=file"
+        return f"{text}; does it ask for a client certificate? Name it by ?cert=file&key=file"
     if "imeout" in text:
         return f"{text}; is it a port for TLS?"
     return text

@@ -1,7 +1,7 @@
-"""Waking those who sleep: scripts publish what became ready and what ended, and every event loop with sleepers listens.
+"""Waking sleepers: scripts publish what became ready and what ended, and every event loop with sleepers listens.
 
-It listens to what ended only once somebody wants to know: a busy worker ends jobs thousands of times a second. A
-message can be missed only while nobody is connected; so whenever a listener has (re)connected, everybody is woken once.
+It listens to what ended only once a caller waits for results: a busy worker ends jobs thousands of times a second. A
+message can be missed only while no connection listens; so a listener that has (re)connected wakes every sleeper once.
 Sleepers ask the store what there is; a wake too many costs them one look.
 """
 
@@ -50,7 +50,7 @@ class Listened:
 
 
 class Watchers:
-    """The listeners of a process, one for each event loop in which somebody sleeps."""
+    """The listeners of a process, one for each event loop with sleepers."""
 
     def __init__(self, store: Listened) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class Watchers:
         return end
 
     def came(self, queues: Callable[[], Iterable[str]], told: set[str], partition: int) -> None:
-        """This process has just made jobs ready: those who sleep in it need not wait until the server tells them. Those
+        """This process has just made jobs ready: its sleepers need not wait until the server tells them. Those
         in this event loop know already of the queues that they were `told` of."""
         listeners = [each for each in list(self._listeners.values()) if each.sleepers.for_work]
         if listeners:
@@ -82,7 +82,7 @@ class Watchers:
                 listener.sleepers.work(ready - told if listener.loop is here else ready, partition)
 
     def coming(self, queues: Callable[[], Iterable[str]], partition: int) -> set[str]:
-        """Jobs will most likely be ready as soon as what is now being sent has been done. Who sleeps in this event loop
+        """Jobs will most likely be ready as soon as what is now being sent has been done. A sleeper in this event loop
         may look at once: it asks over the same connection, so that it is answered behind that. Returns the queues."""
         listener = self._listeners.get(asyncio.get_running_loop())
         if listener is None or not listener.sleepers.for_work:
@@ -115,7 +115,7 @@ class Watchers:
 
 
 class Listener:
-    """Those who sleep in one event loop, and the connection on which they are called. Wakes come from any thread, all
+    """The sleepers of one event loop, and the connection on which they are called. Wakes come from any thread, all
     else from the loop's own."""
 
     def __init__(
@@ -196,8 +196,8 @@ class Listener:
             if not self._deaf:
                 self._deaf = True
                 log.warning(
-                    "the server does not let us listen (%s); jobs and results of other processes are found by looking, "
-                    "every second or so",
+                    "the server does not let this user listen (%s); jobs and results of other processes are found by "
+                    "looking, every second or so",
                     message,
                 )
             if self._wire is not None:

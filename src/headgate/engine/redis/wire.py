@@ -1,4 +1,4 @@
-"""A connection to a server, shared by everybody in one event loop.
+"""A connection to a server, shared by all callers in one event loop.
 
 Calls are written in the order in which they are made and answered in that order, so that a hundred concurrent calls are
 one packet and no call waits for a connection of its own. Parsing and packing are hiredis; there is no task, no lock and

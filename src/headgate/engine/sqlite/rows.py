@@ -64,12 +64,12 @@ class Candidate:
     def attempt(self, now: int) -> Attempt:
         """What the worker gets, once it is started."""
         (
-            _, id, task, queue, args, tenant, priority, _, attempt, tries, retry, timeout, metadata, enqueued_at,
+            _, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
             progress, _, _, _, _, suspicion,
         ) = self.row  # fmt: skip
         return Attempt(
             id, attempt + 1, task, queue, args, tenant, priority, tries + 1, _read_retry(retry), timeout, metadata,
-            enqueued_at, now, progress, suspicion,
+            enqueued_at, now, progress, suspicion, due,
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ import msgspec
 from headgate.clock import SECOND
 from headgate.engine.contract import Engine, KeyInUse
 from headgate.errors import ConfigError, PayloadError
+from headgate.hooks.dependencies import Dependency
 from headgate.ids import new_id
 from headgate.job import NewJob
 from headgate.keys import Key
@@ -44,6 +45,7 @@ class Refresh:
     is_async = True
     retry = RETRY
     schedule = None
+    dependencies: Mapping[str, Dependency] = {}
 
     def __init__(self, engine: Engine, rule: FloatingRule) -> None:
         self.name = f"floating:{rule.name}"

@@ -57,6 +57,7 @@ class Sweep:
         swept = await self._part.sweep()
         self.found = bool(swept.due or swept.lost or swept.offered or swept.more)
         log_lost(swept.failed)
+        self._events.jobs.failed_by_loss(swept.failed)
         self._events.emit("swept", found=self.found)
         if swept.more:
             self._next = 0.0

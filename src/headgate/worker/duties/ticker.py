@@ -71,6 +71,7 @@ class Ticker:
         if await self._engine.tick(task.name, last, at, jobs):
             self.found = True
             log.debug("%s ticked: %d jobs", task.name, len(jobs), extra={"task": task.name})
+            self._events.jobs.enqueued(jobs)
             self._events.emit("ticked", task=task.name, jobs=[job.id for job in jobs])
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from headgate.errors import EngineUnavailable, HeadgateError
+from headgate.errors import EngineUnavailable, HeadgateError, LifespanError
 from headgate.worker import registrations
 from headgate.worker.engine_status import Backoff
-from headgate.worker.process.config import CANNOT_START, DONE, RELOAD, ProcessConfig
+from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, ProcessConfig
 from headgate.worker.process.load_app import load_app
 from headgate.worker.process.logs import configure_logs
 from headgate.worker.process.reload import Reloader, wait_for_change
@@ -30,7 +30,6 @@ log = logging.getLogger("headgate.worker")
 
 def work(config: ProcessConfig, app: Any = None) -> int:
     """Do what the config says, with the app that was loaded already, if one was; returns the exit code."""
-    configure_logs(config.log_level, json=config.log_json)
     if config.registrations_file is not None:
         registrations.keep_in(config.registrations_file)
     if config.supervised:
@@ -46,14 +45,26 @@ def run(main: Callable[[], Any]) -> None:
 
 def _work(config: ProcessConfig, app: Any = None) -> int:
     try:
-        if app is None:
-            app = load_app(config.target, factory=config.factory, app_dir=config.app_dir)
+        app = _load(config, app)
         registrations.note_store(app)
         _work_once_reachable(lambda: app.run_worker(**config.options(), signals=True))
+    except LifespanError as error:
+        log.critical("%s", error, exc_info=error.__cause__)
+        return LIFESPAN_FAILED
     except HeadgateError as error:
         log.critical("%s", error)
         return CANNOT_START
     return DONE
+
+
+def _load(config: ProcessConfig, app: Any) -> Any:
+    """The app; it comes before logs are configured, since it may configure them itself."""
+    try:
+        if app is None:
+            return load_app(config.target, factory=config.factory, app_dir=config.app_dir)
+        return app
+    finally:
+        configure_logs(config.log_level, json=config.log_json, config=config.log_config)
 
 
 def _work_once_reachable(main: Callable[[], Any]) -> None:
@@ -80,7 +91,7 @@ def _work_and_reload(config: ProcessConfig) -> int:
     except Exception:
         log.exception("cannot be loaded; waiting for a change")
         code = CANNOT_START
-    if code == CANNOT_START and not reloader.changed:
+    if code in (CANNOT_START, LIFESPAN_FAILED) and not reloader.changed:
         wait_for_change(config.app_dir)
         return RELOAD
     return RELOAD if reloader.changed else code

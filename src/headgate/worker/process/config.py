@@ -11,6 +11,8 @@ from headgate.worker.options import CONCURRENCY, GRACE, LEASE
 DONE = 0
 CANNOT_START = 3
 """Exit code of a worker process that would fail again if it were started again: no such module, a wrong option."""
+LIFESPAN_FAILED = 4
+"""Exit code of a worker process whose app failed to open, or to close, what its lifespan function is for."""
 RELOAD = 5
 """Exit code of a worker process that wants to be started anew because its code has changed."""
 
@@ -33,6 +35,7 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     log_level: str = "info"
     log_json: bool = False
+    log_config: str = "auto"
     supervised: bool = False
     registrations_file: int | None = None
     """An open file in which a worker process notes its registrations for its supervisor."""

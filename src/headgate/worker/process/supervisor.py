@@ -23,7 +23,7 @@ from typing import IO, assert_never
 
 import msgspec
 
-from headgate.worker.process.config import CANNOT_START, DONE, RELOAD, ProcessConfig
+from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, ProcessConfig
 from headgate.worker.process.lost_workers import LossReporter, LostWorkers
 from headgate.worker.registrations import read_notes
 
@@ -177,7 +177,7 @@ class Supervisor:
         self._report_losses(child, code)
         if self._signals:
             return
-        if code == CANNOT_START and child.starts == 1:
+        if code in (CANNOT_START, LIFESPAN_FAILED) and child.starts == 1:
             self._code = code
             self._signalled()
         else:

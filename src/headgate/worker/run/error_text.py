@@ -6,9 +6,11 @@ import os
 import traceback
 from types import TracebackType
 
+from headgate import hooks
+
 MAX_BYTES = 8192
 MAX_SUMMARY = 1024
-OWN_FRAMES = os.path.dirname(__file__) + os.sep
+OWN_FRAMES = (os.path.dirname(__file__) + os.sep, os.path.dirname(hooks.__file__) + os.sep)
 
 
 def error_text(error: BaseException) -> str:

@@ -125,6 +125,7 @@ class ExchangeLoop:
 
     async def _register(self) -> None:
         await self._lease.begin()
+        self._runner.worker = self._lease.id
         self.messages.begin()
         self._woken = True
         self._events.emit("registered", worker=self._lease.id)
@@ -161,6 +162,7 @@ class ExchangeLoop:
             self._give_up(id, reports)
             raise
         self._got_through()
+        self._events.jobs.acknowledged(reports, answer.refused)
         self._answered_at = self._now()
         self._poll_at = self._answered_at + jittered(POLL)
         if self._holds(id):
@@ -226,6 +228,7 @@ class ExchangeLoop:
         alive = frozenset(resumed.alive)
         abandoned = self._runner.abandon(alive)
         self._outbox.keep(alive)
+        self._events.jobs.in_doubt(alive)
         self._runner.cancel(resumed.cancelling)
         if resumed.taken_back:
             text = "%d jobs that were claimed in an answer that never arrived were given back"
@@ -238,7 +241,8 @@ class ExchangeLoop:
         """The worker was cut short: report what has ended, if that is possible at once."""
         if self._lease.held and not self.messages.doubt and (reports := self._outbox.take()):
             with contextlib.suppress(HeadgateError):
-                await self._send(self._lease.id, reports, 0)
+                answer = await self._send(self._lease.id, reports, 0)
+                self._events.jobs.acknowledged(reports, answer.refused)
 
     def _got_through(self) -> None:
         """An exchange got through. A registration or a resumption does not count: reports may still be refused."""

@@ -20,7 +20,8 @@ def returned(run: RunningAttempt, value: Any) -> Outcome:
     try:
         return Succeeded(attempt.job, attempt.number, run.task.encode_result(value))
     except Exception as error:  # deterministic: running the task again would not change what it returns
-        return Failed(attempt.job, attempt.number, error_text(_unencodable(error, value)))
+        run.error = _unencodable(error, value)
+        return Failed(attempt.job, attempt.number, error_text(run.error))
 
 
 def raised(run: RunningAttempt, error: BaseException) -> Outcome:
@@ -55,7 +56,7 @@ def _by_exception(run: RunningAttempt, error: BaseException) -> Outcome:
 
 
 def _by_control(run: RunningAttempt, control: JobControl) -> Outcome:
-    attempt = run.attempt
+    attempt, run.error = run.attempt, control
     match control:
         case Snooze():
             return Snoozed(attempt.job, attempt.number, duration_us(control.delay, "Snooze(delay=)"))
@@ -70,7 +71,7 @@ def _by_control(run: RunningAttempt, control: JobControl) -> Outcome:
 
 
 def _by_policy(run: RunningAttempt, error: BaseException) -> Outcome:
-    attempt = run.attempt
+    attempt, run.error = run.attempt, error
     retry = run.task.retry
     again = attempt.tries < attempt.retry.attempts and retry.covers(error)
     wait = retry.wait(error, attempt.tries, attempt.retry) if again else None

@@ -25,6 +25,7 @@ from headgate.worker.run.exchange_loop import ExchangeLoop
 from headgate.worker.run.lease import Heartbeat, Lease
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.runner import Runner
+from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.suspects import SuspectsTurn
 from headgate.worker.run.threads import Threads
 from headgate.worker.runnable import Runnable
@@ -43,6 +44,7 @@ class PartRun:
         threads: Threads,
         capacity: Capacity,
         suspects: SuspectsTurn,
+        surroundings: Surroundings,
         events: Events,
         *,
         cheap_steps: bool,
@@ -52,7 +54,7 @@ class PartRun:
         self.bell = Bell(loop)
         self.outbox = Outbox(loop, self.bell)
         self.engine_status = EngineStatus(events, f"{part.name} of the engine" if part.name else "the engine")
-        self.runner = Runner(loop, tasks, self.outbox, threads, capacity, events)
+        self.runner = Runner(loop, tasks, self.outbox, threads, capacity, surroundings, events)
         self.lease = Lease(part, options, frozenset(tasks), loop, self._fence)
         self.exchange = ExchangeLoop(
             part,
@@ -121,6 +123,7 @@ class PartRun:
         """The lease is gone: first cancel what runs, then forget what it had to say."""
         count = self.runner.abandon()
         self.outbox.clear()
+        self.events.jobs.in_doubt()
         log.error("worker %s lost its lease (%s); %d running jobs were cancelled", self.lease.id, why, count)
         self.events.emit("fenced", worker=self.lease.id, why=why, abandoned=count)
         self.bell.ring()

@@ -9,18 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import time
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from headgate.clock import SECOND
 from headgate.engine.contract import Attempt, Failed, Known, Outcome
 from headgate.engine.rules.blame import APART
+from headgate.hooks.context import CURRENT, JobContext
 from headgate.worker.events import Events
 from headgate.worker.run.capacity import Capacity
-from headgate.worker.run.context import CURRENT
+from headgate.worker.run.end_log import fields, log_end, log_failure
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.outcome import raised, returned, undecodable
 from headgate.worker.run.running_attempt import RunningAttempt
+from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.threads import Mailbox, Threads
 from headgate.worker.runnable import Runnable
 
@@ -37,8 +40,11 @@ class Runner:
         outbox: Outbox,
         threads: Threads,
         capacity: Capacity,
+        surroundings: Surroundings,
         events: Events,
     ) -> None:
+        self.worker = ""
+        """The id under which the worker is registered with this part of the store."""
         self.running: dict[str, RunningAttempt] = {}
         self.abandoned: set[RunningAttempt] = set()
         self.started = 0
@@ -49,6 +55,10 @@ class Runner:
         self._outbox = outbox
         self._threads = threads
         self._capacity = capacity
+        self._surroundings = surroundings
+        self._middleware = surroundings.middleware
+        self._listeners = events.jobs.listeners.by_name
+        """Looked at for every job, so that what is not used costs next to nothing."""
         self._events = events
         self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
@@ -64,18 +74,26 @@ class Runner:
         try:
             args, kwargs = task.decode(attempt.args)
         except Exception as error:
-            self._settle(undecodable(attempt, error), attempt)
+            self._refuse(attempt, error)
             return
-        run = self.running[attempt.job] = RunningAttempt(attempt, task, self._outbox.progress)
+        call = task.fn, args, kwargs
+        context = JobContext(attempt, self._outbox.progress, self.worker, self._surroundings.state, call)
+        run = self.running[attempt.job] = RunningAttempt(attempt, task, context)
         self._capacity.take()
         self.suspects += attempt.suspicion >= APART
         if attempt.timeout is not None:
             run.timer = self._loop.call_later(attempt.timeout / SECOND, self._expire, run)
-        if task.is_async:
-            run.handle = self._loop.create_task(self._drive(run, args, kwargs))
+        if self._listeners:
+            self._events.jobs.started(attempt, self.worker)
+        if surrounded := bool(self._middleware or task.dependencies) and self._surroundings.around(attempt):
+            run.in_thread = False
+        if task.is_async or surrounded:
+            if run.threaded:
+                self._threads.reserve()
+            run.handle = self._loop.create_task(self._drive(run, args, kwargs, surrounded=surrounded))
         else:
-            context = contextvars.copy_context()
-            self._threads.submit(lambda: context.run(self._call, run, args, kwargs))
+            copied = contextvars.copy_context()
+            self._threads.submit(lambda: copied.run(self._call, run, args, kwargs))
 
     def cancel(self, jobs: Iterable[str]) -> None:
         """A cancel was asked for these jobs: coroutines are cancelled, threads see the flag."""
@@ -95,17 +113,25 @@ class Runner:
         for run in runs:
             del self.running[run.attempt.job]
             run.interrupt("abandon")
+            self._events.jobs.abandoned(run.attempt, run.context.worker)
         return len(runs)
 
-    async def _drive(self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    async def _drive(
+        self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any], *, surrounded: bool
+    ) -> None:
         run.started = True
         CURRENT.set(run.context)
         try:
             if run.stop_reason is not None:
                 raise asyncio.CancelledError
-            outcome = returned(run, await run.task.fn(*args, **kwargs))
+            if surrounded:
+                outcome = returned(run, await self._surroundings.call(run, args, kwargs))
+            else:
+                outcome = returned(run, await run.task.fn(*args, **kwargs))
         except BaseException as error:  # also SystemExit: a task must not end the worker
             outcome = raised(run, error)
+        if run.threaded:
+            self._threads.done()
         self._end(run, outcome)
 
     def _call(self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -131,37 +157,32 @@ class Runner:
             self.abandoned.discard(run)
         else:
             del self.running[run.attempt.job]
-            self._settle(outcome, run.attempt)
+            self._settle(outcome, run.attempt, run.error, run.since)
+        run.error = None  # its traceback leads back to here
 
-    def _settle(self, outcome: Outcome, attempt: Attempt) -> None:
+    def _refuse(self, attempt: Attempt, error: Exception) -> None:
+        """An attempt whose arguments do not fit its task ends before it has begun."""
+        if self._listeners:
+            self._events.jobs.started(attempt, self.worker)
+        self._settle(undecodable(attempt, error), attempt, error, time.monotonic())
+
+    def _settle(self, outcome: Outcome, attempt: Attempt, error: BaseException | None, since: float) -> None:
+        if self._listeners:
+            self._events.jobs.ended(attempt, self.worker, outcome, error, time.monotonic() - since)
         self._outbox.settle(outcome)
         if type(outcome) is Failed:
-            _log_failure(outcome, attempt)
+            log_failure(outcome, attempt, self.worker, error)
         elif log.isEnabledFor(logging.DEBUG):
-            log.debug("job %s: %s", attempt.job, type(outcome).__name__.lower(), extra=_fields(attempt))
+            log_end(outcome, attempt, self.worker, time.monotonic() - since)
 
     def _expire(self, run: RunningAttempt) -> None:
         run.interrupt("timeout")
-        if run.handle is None and run.stop_reason == "timeout":
+        if run.in_thread and run.stop_reason == "timeout":
             log.warning(
                 "job %s (%s) is past its timeout of %g s; a thread cannot be stopped: it keeps its slots until it ends",
                 run.attempt.job,
                 run.attempt.task,
                 (run.attempt.timeout or 0) / SECOND,
-                extra=_fields(run.attempt),
+                extra=fields(run.attempt, self.worker),
             )
             self._events.emit("overrun", job=run.attempt.job)
-
-
-def _log_failure(failed: Failed, attempt: Attempt) -> None:
-    if failed.retry_in is None:
-        log.error("job %s (%s) failed: %s", attempt.job, attempt.task, failed.error, extra=_fields(attempt))
-    else:
-        first_line = failed.error.partition("\n")[0]
-        wait = failed.retry_in / SECOND
-        text = "job %s (%s) failed, attempt %d, next in %.3g s: %s"
-        log.warning(text, attempt.job, attempt.task, attempt.number, wait, first_line, extra=_fields(attempt))
-
-
-def _fields(attempt: Attempt) -> dict[str, Any]:
-    return {"job": attempt.job, "task": attempt.task, "attempt": attempt.number, "queue": attempt.queue}

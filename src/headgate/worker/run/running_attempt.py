@@ -7,7 +7,7 @@ import time
 from typing import Any, Literal
 
 from headgate.engine.contract import Attempt
-from headgate.worker.run.context import JobContext, ProgressSink
+from headgate.hooks.context import JobContext
 from headgate.worker.runnable import Runnable
 
 StopReason = Literal["cancel", "timeout", "release", "abandon"]
@@ -17,13 +17,22 @@ StopReason = Literal["cancel", "timeout", "release", "abandon"]
 class RunningAttempt:
     """One attempt while it runs. `stop_reason` stays None unless the worker asks it to end; the first reason counts."""
 
-    __slots__ = ("attempt", "context", "handle", "since", "started", "stop_reason", "task", "timer")
+    __slots__ = (
+        "attempt", "context", "error", "handle", "in_thread", "since", "started", "stop_reason", "task", "threaded",
+        "timer",
+    )  # fmt: skip
 
-    def __init__(self, attempt: Attempt, task: Runnable, sink: ProgressSink) -> None:
+    def __init__(self, attempt: Attempt, task: Runnable, context: JobContext) -> None:
         self.attempt = attempt
         self.task = task
-        self.context = JobContext(attempt, sink)
+        self.context = context
         self.stop_reason: StopReason | None = None
+        self.error: BaseException | None = None
+        """What it ended with, once it has ended."""
+        self.threaded = not task.is_async
+        """Whether it has a thread for itself."""
+        self.in_thread = self.threaded
+        """Whether it is in code that cannot be interrupted: what surrounds a synchronous task can be."""
         self.since = time.monotonic()
         self.started = False
         self.handle: asyncio.Task[Any] | None = None
@@ -39,5 +48,5 @@ class RunningAttempt:
         if self.stop_reason is None or reason == "abandon":
             self.stop_reason = reason
             self.context.ask_to_end()
-            if self.handle is not None and self.started:
+            if self.handle is not None and self.started and not self.in_thread:
                 self.handle.cancel()

@@ -24,6 +24,7 @@ class Threads:
     def __init__(self, limit: int, name: str) -> None:
         self.limit = limit
         self.busy = 0
+        self.closed = False
         self._name = name
         self._work: SimpleQueue[Work | None] = SimpleQueue()
         self._count = 0
@@ -35,7 +36,15 @@ class Threads:
 
     def submit(self, work: Work) -> None:
         """Run `work`, which must not raise, in a thread; from the event loop's thread."""
+        self.reserve()
+        self.run(work)
+
+    def reserve(self) -> None:
+        """Keep a thread for an attempt that will soon need one; from the event loop's thread."""
         self.busy += 1
+
+    def run(self, work: Work) -> None:
+        """Run `work` in a thread that was reserved."""
         self._work.put(work)
         if self._count < min(self.busy, self.limit):
             self._count += 1
@@ -43,11 +52,12 @@ class Threads:
             threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def done(self) -> None:
-        """A piece of work has ended; from the event loop's thread."""
+        """A piece of work has ended, or needs no thread after all; from the event loop's thread."""
         self.busy -= 1
 
     def close(self) -> None:
         """Let idle threads end, and busy ones after what they do."""
+        self.closed = True
         for _ in range(self._count):
             self._work.put(None)
 

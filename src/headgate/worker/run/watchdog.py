@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from types import FrameType
 
 from headgate.errors import HeadgateError
+from headgate.hooks.context import CURRENT
 from headgate.worker.events import Events
-from headgate.worker.run.context import CURRENT
 from headgate.worker.run.part_run import PartRun
 from headgate.worker.run.running_attempt import RunningAttempt
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from headgate.engine.contract import Engine
+from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
 from headgate.worker.duties.floating import Floating
 from headgate.worker.duties.ticker import Ticker
@@ -17,6 +18,7 @@ from headgate.worker.options import Options
 from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.part_run import PartRun, end_all
 from headgate.worker.run.running_attempt import RunningAttempt
+from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.suspects import SuspectsTurn
 from headgate.worker.run.threads import Threads
 from headgate.worker.run.watchdog import Watchdog
@@ -43,6 +45,7 @@ class WorkerRun:
         floating: Sequence[FloatingRule],
         options: Options,
         events: Events,
+        hooks: Hooks,
         *,
         drain: bool = False,
         alone: bool = False,
@@ -53,6 +56,8 @@ class WorkerRun:
         known: dict[str, Runnable] = {**tasks, **self.floating.tasks}
         uses_threads = any(not task.is_async for task in known.values())
         self._threads = Threads(options.threads, options.name)
+        self._surroundings = Surroundings(hooks, options, self._threads)
+        events.jobs = self._surroundings.jobs
         capacity = Capacity(options.concurrency, self._threads, uses_threads=uses_threads)
         suspects = SuspectsTurn()
         self.parts = [
@@ -63,6 +68,7 @@ class WorkerRun:
                 self._threads,
                 capacity,
                 suspects,
+                self._surroundings,
                 events,
                 cheap_steps=engine.cheap_steps,
             )
@@ -76,6 +82,9 @@ class WorkerRun:
         self._hurry = asyncio.Event()
         self._winding_down: asyncio.Task[None] | None = None
         self._exchanging: list[asyncio.Task[None]] = []
+        self._entering: asyncio.Task[None] | None = None
+        self._over = False
+        self._stopped_early = False
 
     @property
     def ids(self) -> list[str]:
@@ -93,7 +102,18 @@ class WorkerRun:
         return sum(part.runner.started for part in self.parts)
 
     async def work(self) -> None:
-        """Register, work until stopped, retire. Raises what a worker cannot work with, such as a newer schema."""
+        """Register, work until stopped, retire; all of it inside the lifespan of the app. Raises what a worker cannot
+        work with, such as a newer schema."""
+        self._entering = asyncio.current_task()
+        try:
+            async with self._surroundings.entered():
+                self._entering = None
+                await self._work()
+        except asyncio.CancelledError:
+            if not self._stopped_early:
+                raise
+
+    async def _work(self) -> None:
         duties = self._keep_duties()
         self._exchanging = [self._loop.create_task(part.run()) for part in self.parts]
         if not self._drain:
@@ -107,11 +127,17 @@ class WorkerRun:
             self._watchdog.stop()
             await asyncio.gather(*(part.retire(LAST_CALL) for part in self.parts))
             self._threads.close()
+            self._over = True
             self.events.emit("stopped")
 
     def stop(self) -> None:
         """Stop in good order; a second time, without waiting for what can be stopped."""
-        if self._winding_down is None:
+        if self._over:
+            return
+        if self._entering is not None:  # nothing is claimed yet: there is nothing to wait for
+            self._over = self._stopped_early = True
+            self._entering.cancel()
+        elif self._winding_down is None:
             self._winding_down = self._loop.create_task(self._wind_down())
         else:
             self._hurry.set()

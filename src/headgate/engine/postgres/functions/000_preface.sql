@@ -1,39 +1,56 @@
+-- The rules of engine/admission.py on PostgreSQL. Where each is decided (docs/decisions/028-one-page-of-rules.md
+-- compares it with Python and Lua, function by function):
+--
+--   arrive     040_arrive     a job became due: ready if all its keys have room, else parked
+--   claim      050_claim      the one walker: a ready job takes all its keys at once, or is parked
+--   give back  030_give_back  the one release: nothing of a job stays behind
+--   offer      020_offer      waiters of every touched key, in order
+--   end        070_end        every attempt ends here, however it ends
+--   exchange   110_exchange   a worker's step: lock, settle and give back, offer, claim, answer
+--
+-- A newcomer arrives without a lock. Enqueue rides in a caller's transaction, which may stay open for minutes, so it
+-- asks no key: a job that needs any stands in the line of its first key at once (`unseen`), and the key goes into
+-- `rechecks`. Job and entry appear with the same commit. A claim with places to fill, or a sweep, takes the entry off
+-- and offers the room of its key, as if a slot had come back: the job that is offered it is asked for the rest of its
+-- keys when it is claimed, like any other. Until then it shows as ready. (A call that declares a limit or replaces a
+-- job, outside of a caller's transaction, holds the rules and the keys anyway: its jobs arrive by the full rule.)
+--
 -- How the verbs lock, so that no two of them can wait for each other in a circle.
 --
---   0  names      unique keys in the order of (tenant, key): whoever makes an unfinished job of that key, by
+--   0  names      unique keys in the order of (tenant, key): a step that makes an unfinished job of that key, by
 --                 enqueue, restart or import, holds it, so that a rival may go but none can come. Then the ids of new
 --                 jobs, by inserting them in the order of their ids. Before both: a periodic task's tick, one row.
---   1  rules      one advisory lock: shared by whoever decides on keys or moves jobs, exclusive for whoever
---                 changes numbers, which is a matter of a few rows. It comes after the names, for which one may have
---                 to wait until a caller's transaction ends.
+--   1  rules      one advisory lock: shared by steps that decide on keys or move jobs, exclusive for those that change
+--                 numbers, which is a matter of a few rows. It comes after the names, for which a step may have to wait
+--                 until a caller's transaction ends.
 --      changes    one row: a limit whose numbers changed and whose waited-for keys are looked at, slice by slice
---   2  workers    the worker whose message is carried out, by writing its number: two messages of one worker are carried
---                 out one after the other, and the one that comes second sees the other's number (rule 13). Lapsed,
---                 lost, retiring or returning ones FOR UPDATE.
---   3  jobs       where jobs are named by whoever steers or imports: their rows in `jobs`, in the order of their ids,
---                 waiting if need be. Only he may bring an ended job back to life, change how it ended, or delete it.
+--   2  workers    the worker whose message is carried out, by writing its number: two messages of one worker are
+--                 carried out one after the other, and the one that comes second sees the other's number (rule 13).
+--                 Lapsed, lost, retiring or returning ones FOR UPDATE.
+--   3  jobs       where jobs are named by those that steer or import: their rows in `jobs`, in the order of their ids,
+--                 waiting if need be. Only the holder of that row may bring an ended job back to life, change how it
+--                 ended, or delete it.
 --      live       rows that a verb was asked about, in the order of `seq`, waiting if need be; after them rows that it
 --                 finds by itself (ready, due; expired ones in `jobs`) with SKIP LOCKED, which never waits
 --   4  keys       rows in the byte order of their idents, made where missing, all of a verb's in one statement
---   5  live again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that somebody else has
+--   5  live again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that another step has
 --                 locked puts its key into `rechecks`: the next claim or sweep looks again, whatever the other one did.
 --   6  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
 --   7  listeners  one row, last
 --
 -- A verb waits only in 0 to 4 and 7, in this order, and within each in one global order: a circle is impossible.
--- Holders are written by whoever holds the row of their job, or of their key where it is a reservation; meters, starts,
--- timers and computed numbers by whoever holds the row of their key; limits and overrides by whoever changes the rules.
--- A time that is compared or written is read after the locks that protect it: a step may wait for them.
--- Entries of `rechecks` may be added by anybody; whoever takes one off (SKIP LOCKED) looks at its key in the same step.
+-- Holders are written by the step that holds the row of their job, or of their key where it is a reservation; meters,
+-- starts, timers and computed numbers by the one that holds the row of their key; limits and overrides by the one that
+-- changes the rules. A time that is compared or written is read after the locks that protect it: a step may wait for
+-- them. Every step may add entries to `rechecks`; a step that takes one off (SKIP LOCKED) looks at its key itself.
 -- (A caller's transaction that enqueues several times is several verbs in a row: in it, names are taken in the caller's
 -- order.)
 --
--- Enqueue takes only 0, unless it replaces a job or declares a limit, so that it can ride in a caller's transaction. A
--- newcomer that needs a slot stands in the line of its first key at once, and the key goes into `rechecks`: should the
--- key be idle, the next claim (or sweep) offers its room. One that needs tokens alone is `fresh`: ready, and whoever
--- meets it first lets it arrive by the full rule. Neither can be forgotten, so no wake-up can be lost by that.
--- (Where enqueue replaces a job in a caller's transaction, it takes its row, but no rules and no key, and notes the
--- keys in `rechecks`, too.)
+-- Enqueue takes only 0, unless it replaces a job or declares a limit. (Where it replaces a job in a caller's
+-- transaction, it takes its row, but no rules and no key, and notes the keys in `rechecks`, too.)
+--
+-- The numbers of the rules come from Python (scripts.py): slices of an offer, looks of a claim, what stands for no
+-- limit, levels of blame.
 --
 -- Plans: the verbs set plan_cache_mode = force_generic_plan (planning these statements costs more than running them)
 -- and forbid scans that a plan made on an empty table would be stuck with. Before 18, a scan that is made all the same
@@ -72,6 +89,12 @@ $$;
 CREATE OR REPLACE FUNCTION headgate._name(p_key text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT split_part(headgate._text(p_key), '=', 1)
+$$;
+
+-- A key and a queue as one text, which no other pair makes.
+CREATE OR REPLACE FUNCTION headgate._pair(p_key text, p_queue text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT length(p_key) || ':' || p_key || p_queue
 $$;
 
 -- Hold the rules while deciding, or change them (lock 1).
@@ -127,7 +150,7 @@ BEGIN
         RETURN false;
     END IF;
     IF v_there < cardinality(p_keys) THEN
-        -- Somebody may be making the same row at this moment: wait for a millisecond at most.
+        -- Another step may be making the same row at this moment: wait for a millisecond at most.
         PERFORM set_config('lock_timeout', '1', true);
         BEGIN
             PERFORM headgate._lock_keys(p_keys);

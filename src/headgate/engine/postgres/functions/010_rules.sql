@@ -40,13 +40,13 @@ LANGUAGE sql STABLE AS $$
     ) AS r
 $$;
 
--- Slots or whole tokens that are left of each key; 2^60 where nothing limits.
+-- Slots or whole tokens that are left of each key; {unlimited} where nothing limits.
 -- Reads: holders by primary key, meters, starts_key.
 CREATE OR REPLACE FUNCTION headgate._free(p_keys text[], p_now bigint)
 RETURNS TABLE (key text, n integer, number bigint, free bigint)
 LANGUAGE sql STABLE AS $$
     SELECT r.key, r.n, r.number,
-           CASE WHEN r.number IS NULL THEN 1152921504606846976
+           CASE WHEN r.number IS NULL THEN {unlimited}
                 WHEN NOT r.rate THEN r.number - (SELECT count(*) FROM headgate.holders h WHERE h.key = r.key)
                 WHEN r.number = 0 THEN 0
                 WHEN r.exact THEN greatest(0, r.number - coalesce((

@@ -1,24 +1,25 @@
 -- The one walker (rule 10): start each job if all of its keys admit it now, else park it on the first that does not.
 -- p_seqs      ready jobs, or waiters that are offered room just now, in the order of the claim; the caller holds them
 --             and all their keys
--- p_keys      these keys
 -- p_offers    for each job the key whose room is promised to it in this very step, if any; else it is as its row says
+-- p_limited   false: none of them has keys, caps, an offer or a refusal behind it, and the worker knows all their tasks
+-- p_alone     each needs one slot of its key of p_offers and nothing else, holds nothing, and is of a known task
+-- p_caps      whether there are caps at all
 -- p_known     the tasks that the worker knows; jobs of others are set aside
--- Returns the started jobs in order and the touched keys.
+-- Returns the started jobs in order, the touched keys and the tasks that were set aside; the caller lets the jobs run.
 -- Reads: live by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
-CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_keys text[], p_offers text[],
-                                           p_known text[], p_now bigint,
-                                           p_patience integer,
+CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_offers text[], p_limited boolean, p_alone boolean,
+                                           p_caps boolean, p_known text[], p_now bigint, p_patience integer,
                                            OUT started bigint[], OUT touched text[], OUT unknown text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    c_unlimited CONSTANT bigint := 1152921504606846976;
-    v_caps  boolean := headgate._any_caps();
+    c_unlimited CONSTANT bigint := {unlimited};
+    v_admits boolean;
     v_keys  text[];
     v_free  bigint[];
     v_spent bigint[];
     v_sliced boolean[];
-    v_lines text[] := '{}';    -- (rate key, queue) where somebody was parked in this walk
+    v_lines text[] := '{}';    -- (rate key, queue) where a job was parked in this walk
     r       record;
     k       text;
     p       integer;
@@ -34,10 +35,47 @@ BEGIN
     started := '{}';
     touched := '{}';
     unknown := '{}';
+    IF NOT p_limited OR p_seqs = '{}' THEN
+        started := p_seqs;
+        RETURN;
+    END IF;
+    -- One slot of one key each at most: where every key has room for all of them, the walk would admit each.
+    IF p_alone THEN
+        v_admits := true;  -- it was promised in this very step
+        take_seq := p_seqs;
+        take_key := p_offers;
+    ELSIF NOT p_caps THEN
+        SELECT bool_and(c.plain), array_agg(c.seq) FILTER (WHERE c.key IS NOT NULL),
+               array_agg(c.key) FILTER (WHERE c.key IS NOT NULL)
+        INTO v_admits, take_seq, take_key
+        FROM (
+            SELECT j.seq, j.use_keys[1] AS key,
+                   j.task = ANY (p_known)
+                   AND (o.offer IS NULL OR o.offer IS NOT DISTINCT FROM j.use_keys[1])
+                   AND (j.use_keys IS NULL OR cardinality(j.use_keys) = 1 AND j.use_units = ARRAY[1::bigint]
+                        AND j.use_keys[1] LIKE 'c%' AND headgate._tenant_length(j.use_keys[1]) IS NOT NULL)
+                   AND (coalesce(j.refusals, 0) < least(p_patience, 1)
+                        OR NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.job = j.seq)) AS plain
+            FROM unnest(p_seqs, p_offers) AS s (seq, offer) JOIN headgate.live j ON j.seq = s.seq
+            CROSS JOIN LATERAL (SELECT coalesce(s.offer, j.offered_by) AS offer) AS o
+        ) AS c;
+        v_admits := v_admits AND (
+            SELECT coalesce(bool_and(coalesce(f.number <= {offer_most}, false) AND k.jobs <= f.free), true)
+            FROM (SELECT u.key, count(*) AS jobs FROM unnest(take_key) AS u (key) GROUP BY u.key) AS k
+            CROSS JOIN LATERAL headgate._free(ARRAY[k.key], p_now) AS f);
+    END IF;
+    IF v_admits THEN
+        started := p_seqs;
+        INSERT INTO headgate.holders (key, job, since, reserved)
+        SELECT t.key, t.job, p_now, false FROM unnest(take_key, take_seq) AS t (key, job);
+        RETURN;
+    END IF;
+    take_seq := '{}';
+    take_key := '{}';
     SELECT array_agg(f.key ORDER BY f.n), array_agg(f.free ORDER BY f.n), array_agg(0 ORDER BY f.n),
-           array_agg(f.key LIKE 'r%' OR f.number IS NULL OR f.number > 1000 ORDER BY f.n)
+           array_agg(f.key LIKE 'r%' OR f.number IS NULL OR f.number > {offer_most} ORDER BY f.n)
     INTO v_keys, v_free, v_spent, v_sliced
-    FROM headgate._free(p_keys, p_now) AS f;
+    FROM headgate._free(headgate._keys_of(p_seqs), p_now) AS f;
 
     FOR r IN
         SELECT j.seq, j.task, j.queue, j.task = ANY (p_known) AS known, o.offered_by, j.refusals, u.keys, u.units,
@@ -45,13 +83,13 @@ BEGIN
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS at,
                (SELECT array_agg(x.key LIKE 'r%' AND x.key IS DISTINCT FROM o.offered_by AND EXISTS (
                     SELECT 1 FROM headgate.live w WHERE w.state = 'waiting' AND w.waiting_on = x.key
-                        AND w.queue = j.queue) ORDER BY x.n)
+                        AND w.queue = j.queue AND w.seq <> ALL (p_seqs)) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS lined,
                CASE WHEN j.refusals IS NULL THEN '{}'
                     ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own
         FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.live j ON j.seq = s.seq
              CROSS JOIN LATERAL (SELECT coalesce(p_offers[s.n], j.offered_by) AS offered_by) AS o,
-             headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
+             headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, p_caps) AS u
         ORDER BY s.n
     LOOP
         refused := 0;
@@ -70,7 +108,7 @@ BEGIN
                 -- Others stand in line for tokens: one that needs many would starve if each passer-by took the next.
                 IF r.lined[i]
                    OR (cardinality(v_lines) > 0 AND r.keys[i] IS DISTINCT FROM r.offered_by
-                       AND (length(r.keys[i]) || ':' || r.keys[i] || r.queue) = ANY (v_lines))
+                       AND headgate._pair(r.keys[i], r.queue) = ANY (v_lines))
                    OR (v_free[r.at[i]] < r.units[i]
                        AND NOT (v_free[r.at[i]] + 1 >= r.units[i] AND r.keys[i] = ANY (r.own))) THEN
                     refused := i;
@@ -98,7 +136,7 @@ BEGIN
                         take_key := take_key || r.keys[i];
                     END IF;
                 END LOOP;
-                -- Reservations end that it needs no more: of caps that were withdrawn, so that nobody waits on them.
+                -- Reservations end that it needs no more: of caps that were withdrawn, which nothing offers any more.
                 FOREACH k IN ARRAY r.own LOOP
                     IF NOT k = ANY (coalesce(r.keys, '{}')) THEN
                         drop_seq := drop_seq || r.seq;
@@ -125,7 +163,7 @@ BEGIN
             END LOOP;
             IF r.keys[refused] LIKE 'r%' THEN
                 touched := touched || r.keys[refused];
-                v_lines := v_lines || (length(r.keys[refused]) || ':' || r.keys[refused] || r.queue);
+                v_lines := v_lines || headgate._pair(r.keys[refused], r.queue);
             END IF;
             park_seq := park_seq || r.seq;
             park_key := park_key || r.keys[refused];
@@ -163,19 +201,60 @@ BEGIN
     IF cardinality(park_seq) > 0 THEN
         UPDATE headgate.live j
         SET state = 'waiting', waiting_on = w.key, offered_by = NULL, units = w.units, refusals = w.refusals,
-            set_aside = false, fresh = false, unseen = false
+            set_aside = false, unseen = false
         FROM unnest(park_seq, park_key, park_units, park_count) AS w (seq, key, units, refusals) WHERE j.seq = w.seq;
         UPDATE headgate.holders h SET expires_at = NULL WHERE h.job = ANY (park_seq) AND h.expires_at IS NOT NULL;
     END IF;
     IF cardinality(aside_seq) > 0 THEN
-        UPDATE headgate.live j SET set_aside = true, offered_by = NULL, units = 0, fresh = false
-            WHERE j.seq = ANY (aside_seq);
+        UPDATE headgate.live j
+        SET set_aside = true, state = 'ready', waiting_on = NULL, offered_by = NULL, units = 0
+        WHERE j.seq = ANY (aside_seq);
     END IF;
     FOR i IN 1 .. coalesce(cardinality(v_keys), 0) LOOP
         IF v_spent[i] > 0 THEN
             PERFORM headgate._spend(v_keys[i], v_spent[i], p_now);
         END IF;
     END LOOP;
+END $$;
+
+-- What is claimed next: ready jobs and waiters that are offered room in this step, in one order.
+-- p_ready     ready jobs in the order of the claim; p_offered, p_keys: waiters, as _next says; held by the caller
+-- p_queues    the queues that are claimed from, in this order; NULL: all of them
+-- p_paused    whether some queues are paused
+-- `seqs` are to be claimed now, `keys` promised to them in this step; `later` and `later_keys` were offered room that
+-- this step does not use.   Reads: live by primary key.
+CREATE OR REPLACE FUNCTION headgate._choose(p_ready bigint[], p_offered bigint[], p_keys text[], p_queues text[],
+                                            p_paused boolean, p_most integer,
+                                            OUT seqs bigint[], OUT keys text[], OUT later bigint[],
+                                            OUT later_keys text[])
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF p_offered = '{}' THEN
+        seqs := p_ready;
+        RETURN;
+    ELSIF p_ready = '{}' AND p_queues IS NULL AND NOT p_paused AND cardinality(p_offered) <= p_most THEN
+        seqs := p_offered;
+        keys := p_keys;
+        RETURN;
+    END IF;
+    SELECT coalesce(array_agg(o.seq ORDER BY o.n) FILTER (WHERE o.now), '{}'),
+           array_agg(o.key ORDER BY o.n) FILTER (WHERE o.now),
+           array_agg(o.seq) FILTER (WHERE NOT o.now AND o.key IS NOT NULL),
+           array_agg(o.key) FILTER (WHERE NOT o.now AND o.key IS NOT NULL)
+    INTO seqs, keys, later, later_keys
+    FROM (
+        SELECT p.seq, p.key, p.n, p.served AND p.n <= p_most AS now FROM (
+            SELECT a.*, row_number() OVER (ORDER BY a.served DESC, a.place, a.priority, a.due, a.seq) AS n FROM (
+                SELECT j.seq, c.key, j.priority, j.due, array_position(p_queues, j.queue) AS place,
+                       c.key IS NULL OR (p_queues IS NULL OR j.queue = ANY (p_queues)) AND NOT (p_paused AND EXISTS (
+                           SELECT 1 FROM headgate.paused x WHERE x.queue = j.queue)) AS served
+                FROM (
+                    SELECT u.seq, NULL::text AS key FROM unnest(p_ready) AS u (seq)
+                    UNION ALL SELECT u.seq, u.key FROM unnest(p_offered, p_keys) AS u (seq, key)
+                ) AS c JOIN headgate.live j ON j.seq = c.seq
+            ) AS a
+        ) AS p
+    ) AS o;
 END $$;
 
 -- Tokens of a rate key are spent now.   The caller holds the key's row.
@@ -194,4 +273,59 @@ BEGIN
         INSERT INTO headgate.meters AS m (key, full_at) VALUES (p_key, p_now + p_units * r."interval")
         ON CONFLICT (key) DO UPDATE SET full_at = greatest(m.full_at, p_now) + p_units * r."interval";
     END IF;
+END $$;
+
+-- The keys of the waiters that will probably be offered what comes back of p_keys, so that they can be locked with
+-- them.
+-- Reads: live_waiting.
+CREATE OR REPLACE FUNCTION headgate._next_keys(p_keys text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_caps boolean := headgate._any_caps();
+BEGIN
+    RETURN (
+        SELECT array_agg(DISTINCT x.key) FROM unnest(p_keys) AS k (key)
+        CROSS JOIN LATERAL (
+            SELECT u.keys FROM headgate.live j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
+            WHERE j.state = 'waiting' AND j.waiting_on = k.key
+            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 2
+        ) AS w, unnest(w.keys) AS x (key)
+    );
+END $$;
+
+-- Lock what candidates need beyond p_locked, without waiting (6).   p_offers   what each was promised in this step
+-- `seqs` are those whose keys are all held now, with their `keys` of p_offers; `skipped` are the others, `offered`
+-- those among them that were offered room in this step, `offered_by` whose.
+CREATE OR REPLACE FUNCTION headgate._lock_more(p_cands bigint[], p_offers text[], p_locked text[],
+                                               OUT seqs bigint[], OUT keys text[], OUT locked text[],
+                                               OUT skipped bigint[], OUT offered bigint[], OUT offered_by text[])
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_keys text[];
+BEGIN
+    seqs := p_cands;
+    keys := p_offers;
+    locked := p_locked;
+    skipped := '{}';
+    offered := '{}';
+    offered_by := '{}';
+    IF headgate._keys_of(p_cands) <@ p_locked THEN
+        RETURN;
+    END IF;
+    seqs := '{}';
+    keys := '{}';
+    FOR i IN 1 .. cardinality(p_cands) LOOP
+        v_keys := ARRAY(SELECT k FROM unnest(headgate._keys_of(p_cands[i : i])) AS k WHERE k <> ALL (locked));
+        IF v_keys = '{}' OR headgate._try_keys(v_keys) THEN
+            locked := locked || v_keys;
+            seqs := seqs || p_cands[i];
+            keys := array_append(keys, p_offers[i]);
+        ELSE
+            skipped := skipped || p_cands[i];
+            IF p_offers[i] IS NOT NULL THEN
+                offered := offered || p_cands[i];
+                offered_by := offered_by || p_offers[i];
+            END IF;
+        END IF;
+    END LOOP;
 END $$;

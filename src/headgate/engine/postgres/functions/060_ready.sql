@@ -1,22 +1,30 @@
+-- What there is besides plain lines of ready jobs: jobs that were set aside, paused queues, caps of tasks or queues, ready
+-- suspects. In FROM it melts into the caller's plan.
+CREATE OR REPLACE FUNCTION headgate._lines()
+RETURNS TABLE (aside boolean, paused boolean, capped boolean, suspects boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside), EXISTS (SELECT 1 FROM headgate.paused),
+           EXISTS (SELECT 1 FROM headgate.limits l WHERE l.cap AND l.kind <> 'rate')
+               OR EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.cap),
+           EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0)
+$$;
+
 -- The next jobs that a worker may claim, locked: queue after queue as given, or across all of them (NULL).
 -- p_except   jobs that this step has decided to leave alone
--- `spare` says that more rows were locked than are returned: others may have passed over them meanwhile.
--- `limited` says that some have keys, were offered or refused, or are of tasks that the worker does not know.
--- `newcomers` says that all are newcomers of known tasks that need one slot of one key each.
--- p_worker, p_places   who claims, and its concurrency, for which suspects it takes on
+-- p_worker, p_places   the worker that claims, and its concurrency, for which suspects it takes on
 -- p_heavy    whether these may be suspects of a level above 1
--- A queue has up to four lines: ready jobs, newcomers, jobs that were set aside, suspects. Most of the time there is one.
+-- `spare` says that more rows were locked than are returned: others may have passed over them meanwhile.
+-- `limited` says that some of these jobs have keys or caps, were offered or refused, or are of tasks that the worker does
+-- not know.   p_aside, p_paused, p_capped, p_suspects   as _lines says
+-- A queue has up to three lines: ready jobs, jobs that were set aside, suspects. Most of the time there is one.
 -- A grave suspect comes before all others, lighter ones where their order puts them.
--- Locks: live (3), SKIP LOCKED.   Reads: live_ready, live_fresh, live_aside, live_suspects, in index order.
+-- Locks: live (3), SKIP LOCKED.   Reads: live_ready, live_aside, live_suspects, in index order.
 CREATE OR REPLACE FUNCTION headgate._ready(p_queues text[], p_known text[], p_most integer, p_except bigint[],
                                            p_worker text, p_places integer, p_heavy boolean, p_now bigint,
-                                           OUT seqs bigint[], OUT spare boolean, OUT limited boolean,
-                                           OUT newcomers boolean)
+                                           p_aside boolean, p_paused boolean, p_capped boolean, p_suspects boolean,
+                                           OUT seqs bigint[], OUT spare boolean, OUT limited boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_aside  boolean;
-    v_fresh  boolean;
-    v_paused boolean;
     v_first  text;
     v_last   text;
     v_queues text[] := p_queues;
@@ -24,62 +32,49 @@ DECLARE
     v_most   integer;
     v_found  bigint[];
     v_some   boolean;
-    v_new    boolean;
     v_suspects bigint[] := '{}';
     v_grave  bigint[] := '{}';
 BEGIN
     spare := false;
-    SELECT EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside), EXISTS (SELECT 1 FROM headgate.live j
-               WHERE j.fresh), EXISTS (SELECT 1 FROM headgate.paused)
-    INTO v_aside, v_fresh, v_paused;
-    IF v_aside OR EXISTS (
-        SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0) THEN
+    IF p_aside OR p_suspects THEN
         SELECT s.grave || s.light, s.grave INTO v_suspects, v_grave
         FROM headgate._suspects(p_queues, p_known, p_most, p_except, p_worker, p_places, p_heavy, p_now) AS s;
     END IF;
-    IF p_queues IS NULL AND NOT v_aside AND NOT v_fresh AND NOT v_paused AND v_suspects = '{}' THEN
+    IF p_queues IS NULL AND NOT p_aside AND NOT p_paused AND v_suspects = '{}' THEN
         -- One line is all there is, most of the time: it is read from its front once.
-        SELECT coalesce(array_agg(l.seq), '{}'), coalesce(bool_or(l.limited), false), min(l.queue),
+        SELECT coalesce(array_agg(l.seq), '{}'), p_capped OR coalesce(bool_or(l.limited), false), min(l.queue),
                (SELECT max(j.queue) FROM headgate.live j
-                WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0)
+                WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0)
         INTO seqs, limited, v_first, v_last FROM (
             SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
                    OR j.task <> ALL (p_known) AS limited
             FROM headgate.live j
-            WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0 AND j.seq <> ALL (p_except)
+            WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0 AND j.seq <> ALL (p_except)
             ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
             FOR UPDATE SKIP LOCKED
         ) AS l;
         IF v_first IS NULL OR v_first = v_last THEN
-            newcomers := false;
             RETURN;
         END IF;
     END IF;
     seqs := '{}';
-    limited := cardinality(v_grave) > 0;
-    newcomers := NOT limited;
+    limited := p_capped OR cardinality(v_grave) > 0;
     IF p_queues IS NULL THEN
         WITH RECURSIVE ready (queue) AS (
             SELECT min(j.queue) FROM headgate.live j
-            WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0
+            WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0
             UNION ALL
             SELECT (SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside
-                        AND NOT j.fresh AND j.suspicion = 0 AND j.queue > r.queue)
+                        AND j.suspicion = 0 AND j.queue > r.queue)
             FROM ready r WHERE r.queue IS NOT NULL
-        ), fresh (queue) AS (
-            SELECT min(j.queue) FROM headgate.live j WHERE j.fresh
-            UNION ALL
-            SELECT (SELECT min(j.queue) FROM headgate.live j WHERE j.fresh AND j.queue > f.queue)
-            FROM fresh f WHERE f.queue IS NOT NULL
         )
         SELECT array_agg(u.queue) INTO v_queues FROM (
             SELECT r.queue FROM ready r WHERE r.queue IS NOT NULL
-            UNION SELECT f.queue FROM fresh f WHERE f.queue IS NOT NULL
-            UNION SELECT j.queue FROM headgate.live j WHERE v_aside AND j.set_aside AND j.task = ANY (p_known)
+            UNION SELECT j.queue FROM headgate.live j WHERE p_aside AND j.set_aside AND j.task = ANY (p_known)
             UNION SELECT j.queue FROM headgate.live j WHERE j.seq = ANY (v_suspects)
         ) AS u;
     END IF;
-    IF v_paused OR cardinality(v_queues) > 1 THEN
+    IF p_paused OR cardinality(v_queues) > 1 THEN
         SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (
             SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)
             WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
@@ -89,43 +84,32 @@ BEGIN
     v_most := p_most - cardinality(v_grave);
     FOREACH v_queue IN ARRAY coalesce(v_queues, '{}') LOOP
         EXIT WHEN v_most <= 0;
-        SELECT array_agg(l.seq ORDER BY l.priority, l.due, l.seq), bool_or(l.limited), bool_and(l.newcomer)
-        INTO v_found, v_some, v_new FROM (
-            SELECT r.*, false AS newcomer FROM (
+        SELECT array_agg(l.seq ORDER BY l.priority, l.due, l.seq), bool_or(l.limited)
+        INTO v_found, v_some FROM (
+            SELECT r.* FROM (
                 SELECT j.seq, j.priority, j.due, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
                        OR j.refusals IS NOT NULL OR j.task <> ALL (p_known) AS limited
                 FROM headgate.live j
-                WHERE j.state = 'ready' AND NOT j.set_aside AND NOT j.fresh AND j.suspicion = 0 AND j.queue = v_queue
+                WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0 AND j.queue = v_queue
                     AND j.seq <> ALL (p_except)
                 ORDER BY j.priority, j.due, j.seq
                 LIMIT v_most
                 FOR UPDATE SKIP LOCKED
             ) AS r
             UNION ALL
-            SELECT f.* FROM (
-                SELECT j.seq, j.priority, j.due, true AS limited, cardinality(j.use_keys) = 1 AND j.use_units[1] = 1
-                       AND j.use_keys[1] LIKE 'c%' AND j.task = ANY (p_known) AS newcomer
-                FROM headgate.live j
-                WHERE v_fresh AND j.fresh AND j.queue = v_queue AND j.seq <> ALL (p_except)
-                ORDER BY j.priority, j.due, j.seq
-                LIMIT v_most
-                FOR UPDATE SKIP LOCKED
-            ) AS f
-            UNION ALL
-            SELECT a.*, false FROM (
+            SELECT a.* FROM (
                 SELECT j.seq, j.priority, j.due, true AS limited FROM headgate.live j
-                WHERE v_aside AND j.set_aside AND j.queue = v_queue AND j.task = ANY (p_known)
+                WHERE p_aside AND j.set_aside AND j.queue = v_queue AND j.task = ANY (p_known)
                     AND j.suspicion = 0 AND j.seq <> ALL (p_except)
                 ORDER BY j.priority, j.due, j.seq
                 LIMIT v_most
                 FOR UPDATE SKIP LOCKED
             ) AS a
             UNION ALL
-            SELECT j.seq, j.priority, j.due, true, false FROM headgate.live j
+            SELECT j.seq, j.priority, j.due, true FROM headgate.live j
             WHERE j.seq = ANY (v_suspects) AND j.seq <> ALL (v_grave) AND j.queue = v_queue
         ) AS l;
         limited := limited OR coalesce(v_some, false);
-        newcomers := newcomers AND coalesce(v_new, true);
         seqs := seqs || v_found;
         IF p_queues IS NOT NULL THEN
             v_most := p_most - cardinality(v_grave) - cardinality(seqs);
@@ -142,8 +126,8 @@ BEGIN
     spare := spare OR NOT v_suspects <@ seqs;
 END $$;
 
--- The suspects that a worker may take on now (blame.py: Room), the gravest first, and those of unknown tasks among them,
--- which the walker sets aside.
+-- The suspects that a worker may take on now (blame.py: Room), the gravest first, and those of unknown tasks among
+-- them, which the walker sets aside.
 -- p_most    how many of each queue, or of all, are looked at
 -- `grave`   those of level 3 and above, in the order in which they are tried; `light` the others
 -- Locks: those it returns (3), SKIP LOCKED.   Reads: live_suspects, live_aside, live_running.
@@ -152,8 +136,8 @@ CREATE OR REPLACE FUNCTION headgate._suspects(p_queues text[], p_known text[], p
                                               OUT grave bigint[], OUT light bigint[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    c_apart  CONSTANT integer := 2;
-    c_grave  CONSTANT integer := 3;
+    c_apart  CONSTANT integer := {apart};
+    c_grave  CONSTANT integer := {grave};
     v_empty  boolean;          -- whether it runs no suspect, and will run none
     v_closed boolean;
     v_apart  integer;          -- how many more of level 2 it may run
@@ -162,7 +146,7 @@ DECLARE
     r        record;
 BEGIN
     SELECT count(*) = 0, coalesce(bool_or(l.level >= c_grave), false),
-           greatest(1, p_places / 10) - count(*) FILTER (WHERE l.level >= c_apart)
+           greatest(1, p_places / {kept_apart}) - count(*) FILTER (WHERE l.level >= c_apart)
     INTO v_empty, v_closed, v_apart
     FROM (SELECT headgate._level(j.suspicion, j.lost_after, j.started_at, p_now) AS level FROM headgate.live j
           WHERE j.state = 'running' AND j.worker = p_worker AND j.suspicion > 0) AS l
@@ -187,16 +171,16 @@ BEGIN
             SELECT w.*, q.n, row_number() OVER (PARTITION BY q.n ORDER BY w.gravity DESC, w.priority, w.due, w.seq)
                        AS place
             FROM queues q CROSS JOIN LATERAL (
-                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, 3) AS gravity, j.priority, j.due
+                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, {grave}) AS gravity, j.priority, j.due
                  FROM headgate.live j
                  WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0 AND j.queue = q.queue
-                     AND least(j.suspicion, 3) <= v_most AND j.seq <> ALL (p_except)
-                 ORDER BY least(j.suspicion, 3) DESC, j.priority, j.due, j.seq LIMIT p_most)
+                     AND least(j.suspicion, {grave}) <= v_most AND j.seq <> ALL (p_except)
+                 ORDER BY least(j.suspicion, {grave}) DESC, j.priority, j.due, j.seq LIMIT p_most)
                 UNION ALL
-                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, 3), j.priority, j.due FROM headgate.live j
+                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, {grave}), j.priority, j.due FROM headgate.live j
                  WHERE j.set_aside AND j.queue = q.queue AND j.task = ANY (p_known) AND j.suspicion > 0
-                     AND least(j.suspicion, 3) <= v_most AND j.seq <> ALL (p_except)
-                 ORDER BY least(j.suspicion, 3) DESC, j.priority, j.due, j.seq LIMIT p_most)
+                     AND least(j.suspicion, {grave}) <= v_most AND j.seq <> ALL (p_except)
+                 ORDER BY least(j.suspicion, {grave}) DESC, j.priority, j.due, j.seq LIMIT p_most)
             ) AS w
         ) AS l WHERE l.place <= p_most ORDER BY l.gravity DESC, l.n, l.place
     LOOP

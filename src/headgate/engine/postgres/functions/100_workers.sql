@@ -107,7 +107,6 @@ SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     v_seqs bigint[];
-    v_size integer[];
 BEGIN
     PERFORM headgate._hold_rules();
     SELECT w.lease_until > headgate._now(p_now), w.number INTO leased, last
@@ -128,16 +127,13 @@ BEGIN
     END IF;
     at := headgate._now(p_now);
     IF taken_back > 0 THEN
-        v_size := ARRAY[taken_back];
-        PERFORM headgate._offer(headgate._end_each(
-            v_seqs, array_fill('r'::text, v_size), array_fill(NULL::text, v_size), array_fill(NULL::bigint, v_size), at,
-            p_keep), at, p_ttl);
+        PERFORM headgate._offer(headgate._take_back(v_seqs, NULL, NULL, at, p_keep, '{}'), at, p_ttl);
     END IF;
     alive := ARRAY(
         SELECT k.n::text FROM unnest(p_jobs, p_attempts) WITH ORDINALITY AS k (id, attempt, n)
         JOIN headgate.jobs j ON j.id = k.id JOIN headgate.live l ON l.seq = j.seq
         WHERE l.state || '' = 'running' AND l.worker || '' = p_worker AND l.attempt = k.attempt ORDER BY k.n);
-    cancelling := headgate._cancelling(p_worker);
+    cancelling := (SELECT c.ids FROM headgate._cancelling(p_worker) AS c);
     again := NOT headgate.wake(taken_back > 0, taken_back > 0, p_by);
 END $$;
 
@@ -153,19 +149,16 @@ BEGIN
     UPDATE headgate.workers w SET lease_until = v_now + w.lease WHERE w.id = p_id AND w.lease_until > v_now;
     IF FOUND THEN
         beat_at := v_now;
-        cancelling := headgate._cancelling(p_id);
+        cancelling := (SELECT c.ids FROM headgate._cancelling(p_id) AS c);
     END IF;
 END $$;
 
--- Only running jobs can have been asked for.   Reads: live_cancelling.
-CREATE OR REPLACE FUNCTION headgate._cancelling(p_worker text) RETURNS text[]
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN (
-        SELECT array_agg(j.id) FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
-        WHERE l.worker = p_worker AND l.cancel_requested
-    );
-END $$;
+-- The jobs of a worker for which a cancel was asked; only running ones can be.   Reads: live_cancelling.
+CREATE OR REPLACE FUNCTION headgate._cancelling(p_worker text) RETURNS TABLE (ids text[])
+LANGUAGE sql STABLE AS $$
+    SELECT array_agg(j.id) FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
+    WHERE l.worker = p_worker AND l.cancel_requested
+$$;
 
 -- End a lease; attempts still running under it are released, uncounted. Returns whether anything became ready or ended.
 -- Locks: rules (1), workers (2), its jobs in order (3), their keys (4), waiters (5).
@@ -175,70 +168,27 @@ LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off S
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_seqs bigint[];
-    v_size integer[];
     v_now  bigint;
 BEGIN
     PERFORM headgate._hold_rules();
     PERFORM 1 FROM headgate.workers w WHERE w.id = p_id FOR UPDATE;
     v_seqs := ARRAY(
         SELECT j.seq FROM headgate.live j WHERE j.state = 'running' AND j.worker = p_id ORDER BY j.seq FOR UPDATE);
-    v_size := ARRAY[cardinality(v_seqs)];
     IF cardinality(v_seqs) > 0 THEN
         PERFORM headgate._lock_keys(headgate._keys_of(v_seqs));
         v_now := headgate._now(p_now);
-        PERFORM headgate._offer(headgate._end_each(
-            v_seqs, array_fill('r'::text, v_size), array_fill(NULL::text, v_size), array_fill(NULL::bigint, v_size),
-            v_now, p_keep), v_now, p_ttl);
+        PERFORM headgate._offer(headgate._take_back(v_seqs, NULL, NULL, v_now, p_keep, '{}'), v_now, p_ttl);
         PERFORM headgate.wake(true, true, p_by);
     END IF;
     DELETE FROM headgate.workers w WHERE w.id = p_id;
     RETURN cardinality(v_seqs) > 0;
 END $$;
 
--- Attempts end one after the other, each giving back and arriving anew before the next; returns the touched keys.
-CREATE OR REPLACE FUNCTION headgate._end_each(p_seqs bigint[], p_kinds text[], p_texts text[], p_times bigint[],
-    p_now bigint,
-                                              p_keep bigint[], p_touched text[] DEFAULT '{}') RETURNS text[]
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    v_touched text[] := p_touched;
-    v_back    bigint[];
-BEGIN
-    IF NOT headgate._any_caps()
-        AND NOT EXISTS (SELECT 1 FROM headgate.live l WHERE l.seq = ANY (p_seqs) AND l.use_keys IS NOT NULL)
-        AND NOT EXISTS (SELECT 1 FROM headgate.holders h WHERE h.job = ANY (p_seqs)) THEN
-        -- Nothing is given back, and nothing is in their way.
-        v_back := headgate._settle(p_seqs, p_kinds, p_texts, p_times, p_now, p_keep);
-        RETURN headgate._arrive(v_back, p_now, v_touched);
-    END IF;
-    FOR i IN 1 .. cardinality(p_seqs) LOOP
-        v_touched := v_touched || headgate._give_back(p_seqs[i : i]);
-        v_back := headgate._settle(p_seqs[i : i], p_kinds[i : i], p_texts[i : i], p_times[i : i], p_now, p_keep);
-        IF cardinality(v_back) > 0 THEN
-            v_touched := headgate._arrive(v_back, p_now, v_touched);
-        END IF;
-    END LOOP;
-    RETURN v_touched;
-END $$;
-
 -- When a sweep will next have work (retention aside: it can wait for any sweep).   Reads: the first entry of each
--- index.
-CREATE OR REPLACE FUNCTION headgate._next_due() RETURNS bigint
+-- index. In FROM it melts into the caller's plan, as _cancelling does.
+CREATE OR REPLACE FUNCTION headgate._next_due() RETURNS TABLE (at bigint)
 LANGUAGE sql STABLE AS $$
     SELECT least((SELECT min(j.due) FROM headgate.live j WHERE j.state = 'scheduled'),
-                 (SELECT min(t.at) FROM headgate.timers t),
-                 (SELECT min(w.lease_until) FROM headgate.workers w),
-                 (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
-                 (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
-$$;
-
--- Both that a worker wants to know besides: which of its jobs were asked to be cancelled, and when to sweep. In FROM it
--- melts into the caller's plan.
-CREATE OR REPLACE FUNCTION headgate._asked(p_worker text) RETURNS TABLE (cancelling text[], at bigint)
-LANGUAGE sql STABLE AS $$
-    SELECT (SELECT array_agg(j.id) FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
-            WHERE l.worker = p_worker AND l.cancel_requested),
-           least((SELECT min(j.due) FROM headgate.live j WHERE j.state = 'scheduled'),
                  (SELECT min(t.at) FROM headgate.timers t),
                  (SELECT min(w.lease_until) FROM headgate.workers w),
                  (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),

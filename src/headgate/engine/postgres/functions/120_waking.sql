@@ -1,7 +1,7 @@
--- Tell who sleeps. NOTIFY takes a lock of the whole cluster at commit, so it is sent only where somebody listens.
+-- Wake processes that sleep. NOTIFY takes a lock of the whole cluster at commit, so it is sent only where one listens.
 -- p_work, p_ended   what happened          p_by   the listener that knows already
--- Returns false if a process that listens has all the work it wants: it will ask again by itself, and whoever calls
--- this must look again after its commit, since that process may go to sleep at this very moment.
+-- Returns false if a process that listens has all the work it wants: it will ask again by itself, and the caller
+-- must look again after its commit, since that process may go to sleep at this very moment.
 CREATE OR REPLACE FUNCTION headgate.wake(p_work boolean, p_ended boolean, p_by text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -11,7 +11,7 @@ BEGIN
     );
 END $$;
 
--- The same for who has looked already: whether others want work, have all they want, or wait for ended jobs.
+-- The same for a step that has looked already: whether others want work, have all they want, or wait for ended jobs.
 CREATE OR REPLACE FUNCTION headgate._ring(p_work boolean, p_ended boolean, p_by text, p_wanted boolean, p_busy boolean,
                                           p_awaited boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$

@@ -14,10 +14,8 @@ DECLARE
     v_now    bigint := headgate._now(p_now);
     v_due    bigint := coalesce(p_at, v_now + p_delay);
     v_is_due boolean := v_due <= v_now;
-    v_rate   boolean := p_key LIKE 'r%';
     v_first  text := p_key;
-    v_line   boolean;  -- it needs a slot: it stands in the line of its first key at once
-    v_fresh  boolean;
+    v_line   boolean;  -- it stands in the line of its first key at once
     l        record;
 BEGIN
     SELECT EXISTS (SELECT 1 FROM headgate.limits m WHERE m.cap AND m.kind <> 'rate')
@@ -25,7 +23,7 @@ BEGIN
            CASE WHEN p_key IS NOT NULL THEN (SELECT m.kind FROM headgate.limits m WHERE m.name = p_name) END AS kind,
            bool_or(x.work) AS work, bool_or(NOT x.work) AS busy
     INTO l FROM headgate.listeners x WHERE x.id IS DISTINCT FROM p_by;
-    IF p_key IS NOT NULL AND (l.kind = 'rate') IS DISTINCT FROM v_rate THEN
+    IF p_key IS NOT NULL AND (l.kind = 'rate') IS DISTINCT FROM (p_key LIKE 'r%') THEN
         problem := CASE WHEN l.kind IS NULL THEN 'undeclared' ELSE 'kind' END;
         detail := l.kind;
         RETURN;
@@ -35,8 +33,7 @@ BEGIN
         FROM headgate._uses(p_task, p_queue, array_remove(ARRAY[p_key], NULL), array_remove(ARRAY[p_units], NULL), true)
             AS u;
     END IF;
-    v_line := v_is_due AND coalesce(v_first LIKE 'c%' AND (v_first <> p_key OR p_units = 1) IS NOT FALSE, false);
-    v_fresh := v_is_due AND NOT v_line AND v_first IS NOT NULL;
+    v_line := v_is_due AND v_first IS NOT NULL;
     WITH stored AS (
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
                                    retry, timeout, metadata, retention)
@@ -45,12 +42,12 @@ BEGIN
                 CASE WHEN p_key IS NOT NULL THEN ARRAY[p_units] END, p_retry, p_timeout, p_metadata, p_retention)
         ON CONFLICT (id) DO NOTHING RETURNING seq, use_keys, use_units
     )
-    INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, fresh, unseen,
-                               waiting_on, units, refusals)
+    INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, unseen, waiting_on,
+                               units, refusals)
     SELECT s.seq, p_task, p_queue, p_tenant, p_priority, v_due,
            CASE WHEN NOT v_is_due THEN 'scheduled' WHEN v_line THEN 'waiting' ELSE 'ready' END,
-           s.use_keys, s.use_units, v_fresh, v_line,
-           CASE WHEN v_line THEN v_first END, v_line::integer, CASE WHEN v_line THEN 0 END
+           s.use_keys, s.use_units, v_line, CASE WHEN v_line THEN v_first END,
+           CASE WHEN NOT v_line THEN 0 WHEN v_first = p_key THEN p_units ELSE 1 END, CASE WHEN v_line THEN 0 END
     FROM stored s;
     IF NOT FOUND THEN
         problem := 'exists';

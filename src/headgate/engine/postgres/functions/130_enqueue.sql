@@ -5,8 +5,8 @@
 --                        rule 6; without p_use_jobs one for each job
 -- p_names, p_rates       the limits that are used, which must be declared: in the store or in p_declared
 -- p_declared             limits to declare in the same step, as JSON
--- p_by                   the listener that knows already; p_notify: NULL asks who sleeps, true calls in any case, for a
---                        caller's transaction, whose end nobody here can see
+-- p_by                   the listener that knows already; p_notify: NULL asks which listeners sleep, true calls in any
+--                        case, for a caller's transaction, whose end is not seen here
 -- `problem` says why nothing was stored: exists, rival, undeclared, kind; `subject` and `detail` about what.
 -- `states` of the jobs, or one for all of them; `rivals` the ids of unfinished jobs with the same unique key that stand
 -- for them, if any.
@@ -30,18 +30,18 @@ DECLARE
     v_each     boolean := cardinality(p_use_jobs) = 0 AND cardinality(p_use_keys) > 0;
     v_changes  boolean := p_declared IS NOT NULL AND headgate._differs(p_declared);
     v_unique   boolean := cardinality(array_remove(p_uniques, NULL)) > 0;
-    -- newcomers that need a slot stand in the line of their first key at once, if nothing else is to be asked
-    v_lines    boolean := (v_caps OR cardinality(p_use_keys) > 0) AND NOT v_changes;
+    -- newcomers stand in the line of their first key at once; else they arrive in this step
+    v_lines    boolean := NOT v_changes;
     v_firsts   text[];
     v_keys     text[] := CASE WHEN v_each THEN p_use_keys END;
     v_units    bigint[] := CASE WHEN v_each THEN p_use_units END;
     v_seqs     bigint[];
     v_count    bigint;
-    v_ousts    bigint[];
-    v_ousted   bigint[] := '{}';
+    v_replaced    bigint[];
+    v_leaving   bigint[] := '{}';
     v_there    bigint[] := '{}';
     v_touched  text[] := '{}';
-    v_fresh    bigint[];
+    v_new      bigint[];
     n          integer;
     -- What is the same for all.
     v_task     text     := CASE WHEN cardinality(p_tasks) = 1 THEN p_tasks[1] END;
@@ -55,7 +55,7 @@ DECLARE
     v_timeout  bigint   := CASE WHEN cardinality(p_timeouts) = 1 THEN p_timeouts[1] END;
     v_metadata text     := CASE WHEN cardinality(p_metadatas) = 1 THEN p_metadatas[1] END;
     v_kept     bigint   := CASE WHEN cardinality(p_retentions) = 1 THEN p_retentions[1] END;
-    ousted     record;
+    rival     record;
 BEGIN
     ended := false;
     IF cardinality(p_names) > 0 THEN
@@ -73,10 +73,10 @@ BEGIN
     v_seqs := ARRAY(SELECT nextval('headgate.arrivals') FROM generate_series(1, cardinality(p_ids)));
     IF v_unique THEN
         PERFORM headgate._lock_uniques(p_tenants, p_uniques);
-        SELECT c.rivals, c.ousts, c.problem, c.subject, c.detail INTO rivals, v_ousts, problem, subject, detail
+        SELECT c.rivals, c.replaced, c.problem, c.subject, c.detail INTO rivals, v_replaced, problem, subject, detail
         FROM headgate._conflicts(p_ids, v_seqs, p_tenants, p_uniques, p_conflicts) AS c;
-        v_ousted := array_remove(v_ousts, NULL);
-        v_lines := v_lines AND cardinality(v_ousted) = 0;
+        v_leaving := array_remove(v_replaced, NULL);
+        v_lines := v_lines AND (cardinality(v_leaving) = 0 OR p_notify IS TRUE);
         IF detail LIKE 'new %' THEN
             n := array_position(p_ids, subject);
             detail := CASE WHEN coalesce(v_at, p_ats[n], v_now + coalesce(v_delay, p_delays[n])) <= v_now THEN 'ready'
@@ -89,14 +89,14 @@ BEGIN
                coalesce(v_tenant, r.tenant) AS tenant, coalesce(v_priority, r.priority) AS priority, d.due,
                coalesce(v_args, r.args) AS args, coalesce(v_retry, r.retry) AS retry,
                coalesce(v_timeout, r.timeout) AS timeout, r.unique_key,
-               CASE WHEN r.ousts IS NULL AND r.seq <> ALL (v_ousted) THEN r.unique_key END AS has_key,
+               CASE WHEN r.replaced IS NULL AND r.seq <> ALL (v_leaving) THEN r.unique_key END AS has_key,
                coalesce(v_metadata, r.metadata) AS metadata, coalesce(v_kept, r.retention) AS retention,
                CASE WHEN v_each THEN ARRAY[r.key] ELSE u.keys END AS keys,
                CASE WHEN v_each THEN ARRAY[r.units] ELSE u.units END AS units, d.due <= v_now AS is_due
         FROM unnest(v_seqs, p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries,
-                    p_timeouts, p_uniques, p_metadatas, p_retentions, rivals, v_ousts, v_keys, v_units)
+                    p_timeouts, p_uniques, p_metadatas, p_retentions, rivals, v_replaced, v_keys, v_units)
             WITH ORDINALITY AS r (seq, id, task, queue, args, tenant, priority, delay, at, retry, timeout, unique_key,
-                                  metadata, retention, rival, ousts, key, units, n)
+                                  metadata, retention, rival, replaced, key, units, n)
         LEFT JOIN (
             SELECT k.job, array_agg(k.key ORDER BY k.n) AS keys, array_agg(k.units ORDER BY k.n) AS units
             FROM unnest(p_use_jobs, p_use_keys, p_use_units) WITH ORDINALITY AS k (job, key, units, n)
@@ -108,8 +108,7 @@ BEGIN
         SELECT q.task, q.queue, (headgate._uses(q.task, q.queue, NULL, NULL, true)).keys[1] AS key
         FROM (SELECT DISTINCT c.task, c.queue FROM called c WHERE v_caps) AS q
     ), rows AS MATERIALIZED (
-        SELECT c.*, f.key AS first, coalesce(v_lines AND c.is_due AND f.key LIKE 'c%'
-                                             AND (f.key <> c.keys[1] OR c.units[1] = 1) IS NOT FALSE, false) AS in_line
+        SELECT c.*, f.key AS first, v_lines AND c.is_due AND f.key IS NOT NULL AS in_line
         FROM called c LEFT JOIN caps a ON a.task = c.task AND a.queue = c.queue
         CROSS JOIN LATERAL (
             SELECT CASE WHEN a.key IS NULL OR c.keys[1] LIKE 'c%'
@@ -125,12 +124,12 @@ BEGIN
         ON CONFLICT (id) DO NOTHING RETURNING 1
     ), standing AS (
         INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, unique_key,
-                                   fresh, unseen, waiting_on, units, refusals)
+                                   unseen, waiting_on, units, refusals)
         SELECT r.seq, r.task, r.queue, r.tenant, r.priority, r.due,
-               CASE WHEN NOT r.is_due THEN 'scheduled' WHEN r.in_line THEN 'waiting' ELSE 'ready' END, r.keys, r.units,
-               r.has_key,
-               r.is_due AND NOT r.in_line AND r.first IS NOT NULL, r.in_line, CASE WHEN r.in_line THEN r.first END,
-               r.in_line::integer, CASE WHEN r.in_line THEN 0 END
+               CASE WHEN r.in_line THEN 'waiting' WHEN r.is_due AND v_lines THEN 'ready' ELSE 'scheduled' END, r.keys,
+               r.units, r.has_key, r.in_line, CASE WHEN r.in_line THEN r.first END,
+               CASE WHEN NOT r.in_line THEN 0 WHEN r.first = r.keys[1] THEN r.units[1] ELSE 1 END,
+               CASE WHEN r.in_line THEN 0 END
         FROM rows r
     )
     SELECT (SELECT count(*) FROM stored), (SELECT array_agg(DISTINCT r.first) FROM rows r WHERE r.in_line)
@@ -141,7 +140,7 @@ BEGIN
            OR (SELECT count(DISTINCT u.id) < count(*) FROM unnest(p_ids) AS u (id))
            OR EXISTS (SELECT 1 FROM unnest(p_ids, rivals) AS u (id, rival) JOIN headgate.jobs j ON j.id = u.id
                       WHERE u.rival IS NOT NULL)) THEN
-        PERFORM headgate._take_back(v_seqs);
+        PERFORM headgate._refuse(v_seqs);
         IF problem IS NULL OR headgate._taken(p_ids) IS NOT NULL THEN
             problem := 'exists';
             subject := coalesce(headgate._taken(p_ids), p_ids[1]);
@@ -154,41 +153,40 @@ BEGIN
 
     IF v_changes THEN
         PERFORM headgate._change_rules();
-    ELSIF cardinality(v_ousted) > 0 AND p_notify IS NOT TRUE THEN
+    ELSIF cardinality(v_leaving) > 0 AND p_notify IS NOT TRUE THEN
         PERFORM headgate._hold_rules();
     END IF;
-    IF cardinality(v_ousted) > 0 THEN
+    IF cardinality(v_leaving) > 0 THEN
         BEGIN
-            FOR ousted IN SELECT l.seq, j.id, l.state FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
-                     WHERE l.seq = ANY (v_ousts) AND l.seq <> ALL (v_seqs) ORDER BY l.seq FOR UPDATE OF l LOOP
-                IF ousted.state = 'running' THEN  -- since a moment ago
+            FOR rival IN SELECT l.seq, j.id, l.state FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq
+                     WHERE l.seq = ANY (v_replaced) AND l.seq <> ALL (v_seqs) ORDER BY l.seq FOR UPDATE OF l LOOP
+                IF rival.state = 'running' THEN  -- since a moment ago
                     problem := 'rival';
-                    subject := ousted.id;
-                    detail := 'running ' || p_uniques[array_position(v_ousts, ousted.seq)];
+                    subject := rival.id;
+                    detail := 'running ' || p_uniques[array_position(v_replaced, rival.seq)];
                     RAISE EXCEPTION SQLSTATE 'HG002';  -- which lets go of the others: a caller may stay for long
                 END IF;
-                v_there := v_there || ousted.seq;
+                v_there := v_there || rival.seq;
             END LOOP;
         EXCEPTION WHEN SQLSTATE 'HG002' THEN
-            PERFORM headgate._take_back(v_seqs);
+            PERFORM headgate._refuse(v_seqs);
             RETURN;
         END;
-        -- Who has ended since then is replaced by nobody.
-        v_ousts := ARRAY(SELECT CASE WHEN o.seq IS NULL OR o.seq = ANY (v_there || v_seqs) THEN o.seq ELSE -1 END
-                         FROM unnest(v_ousts) WITH ORDINALITY AS o (seq, n) ORDER BY o.n);
+        -- A rival that has ended since then is not replaced.
+        v_replaced := ARRAY(SELECT CASE WHEN o.seq IS NULL OR o.seq = ANY (v_there || v_seqs) THEN o.seq ELSE -1 END
+                         FROM unnest(v_replaced) WITH ORDINALITY AS o (seq, n) ORDER BY o.n);
         SELECT o.touched, o.states INTO v_touched, states
-        FROM headgate._oust(p_ids, v_seqs, v_ousts, rivals, p_uniques, p_declared, v_changes, v_now, p_keep,
+        FROM headgate._replace(p_ids, v_seqs, v_replaced, rivals, p_uniques, p_declared, v_changes, v_now, p_keep,
             p_notify) AS o;
         ended := true;
     ELSIF v_changes THEN
         PERFORM headgate._declare(p_declared, v_now);
-        v_fresh := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_seqs) AND j.state = 'ready'
-            ORDER BY j.seq);
-        PERFORM headgate._lock_keys(v_touched || headgate._keys_of(v_fresh));
-        v_touched := headgate._arrive(v_fresh, v_now, v_touched);
+        v_new := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_seqs) AND j.due <= v_now ORDER BY j.seq);
+        PERFORM headgate._lock_keys(headgate._keys_of(v_new));
+        v_touched := headgate._arrive(v_new, v_now, v_touched);
     END IF;
 
-    -- The state that each job got, before anybody is offered anything.
+    -- The state that each job got, before any of them is offered anything.
     IF states IS NOT NULL THEN
         NULL;
     ELSIF v_changes OR v_unique THEN
@@ -217,7 +215,7 @@ BEGIN
 END $$;
 
 -- The jobs of a call that is refused are gone again.
-CREATE OR REPLACE FUNCTION headgate._take_back(p_seqs bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION headgate._refuse(p_seqs bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     DELETE FROM headgate.live l WHERE l.seq = ANY (p_seqs);

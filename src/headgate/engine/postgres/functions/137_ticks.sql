@@ -1,4 +1,4 @@
--- Move a periodic task's last tick from what was seen; false if somebody else did. Locks: ticks (2).
+-- Move a periodic task's last tick from what was seen; false if another process did.   Locks: the tick's row (0).
 CREATE OR REPLACE FUNCTION headgate.tick(p_name text, p_seen bigint, p_at bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

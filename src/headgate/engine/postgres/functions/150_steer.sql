@@ -70,8 +70,7 @@ BEGIN
             UPDATE headgate.live x SET cancel_requested = true WHERE x.seq = j.seq;
             wake := true;
         ELSIF v_ok AND p_verb = 'cancel' THEN
-            v_touched := v_touched || headgate._give_back(ARRAY[j.seq]);
-            PERFORM headgate._cancel(j.seq, v_now, p_keep);
+            v_touched := v_touched || headgate._cancel_pending(j.seq, v_now, p_keep);
             ended := true;
         ELSIF v_ok AND p_verb = 'restart' THEN
             v_ok := headgate._restart(j.seq, v_now);

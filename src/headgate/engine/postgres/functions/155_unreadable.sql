@@ -30,16 +30,11 @@ END $$;
 CREATE OR REPLACE FUNCTION headgate._end_unreadable(p_seqs bigint[], p_now bigint, p_keep bigint[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_touched text[] := headgate._give_back(p_seqs);
+    v_texts text[] := ARRAY(
+        SELECT format('the stored job cannot be read (its state: %s)', quote_literal(l.state))
+        FROM unnest(p_seqs) WITH ORDINALITY AS u (seq, n) LEFT JOIN headgate.live l ON l.seq = u.seq ORDER BY u.n);
 BEGIN
-    WITH gone AS (
-        DELETE FROM headgate.live l WHERE l.seq = ANY (p_seqs) RETURNING l.*
-    )
-    INSERT INTO headgate.ended (seq, state, due, attempt, tries, worker, started_at, ended_at, cancel_requested, error,
-                                progress, expires_at)
-    SELECT g.seq, 'failed', g.due, g.attempt, g.tries, g.worker, g.started_at, p_now, g.cancel_requested,
-           format('the stored job cannot be read (its state: %s)', quote_literal(g.state)), g.progress,
-           p_now + coalesce(j.retention, p_keep[2])
-    FROM gone g JOIN headgate.jobs j ON j.seq = g.seq;
-    RETURN v_touched;
+    RETURN (
+        SELECT e.touched FROM headgate._end(NULL, NULL, NULL, p_seqs,
+            array_fill('u'::text, ARRAY[cardinality(p_seqs)]), v_texts, NULL, p_now, p_keep) AS e);
 END $$;

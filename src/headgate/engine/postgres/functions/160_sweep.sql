@@ -1,11 +1,11 @@
--- What time does, each duty bounded: newcomers and due jobs arrive, lapsed workers lose their attempts, rate timers
+-- What time does, each duty bounded: due jobs arrive, lapsed workers lose their attempts, rate timers
 -- ring, reservations run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
 -- Left to steps of their own: `look` says that there are keys to look at that no claim has looked at; `expiring` that
 -- overrides have run out; `changed` that a change of a limit was not followed to its end.
 -- `failed` are the jobs that fail because their worker was lost, with their tasks and errors.
 -- p_most    how many of each kind; lost workers are taken whole, until they have had as many attempts
--- Locks: rules (1), lapsed workers (2), lost jobs in order, then due, fresh and old ones (3), keys (4), waiters (5).
--- Reads: live_scheduled, live_fresh, live_running, ended_expiry, timers_at, workers_lease, holders_expiry.
+-- Locks: rules (1), lapsed workers (2), lost jobs in order, then due and old ones (3), keys (4), waiters (5).
+-- Reads: live_scheduled, live_running, ended_expiry, timers_at, workers_lease, holders_expiry.
 CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text, p_most integer,
     OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean,
         OUT next_due bigint,
@@ -15,12 +15,9 @@ LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off S
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
-    -- newcomers are left to claims for a second: these would wait for the keys locked here
-    c_fresh   CONSTANT bigint := 1000000;
     v_workers text[];
     v_lapsed  integer;
     v_due     bigint[];
-    v_fresh   bigint[];
     v_lost    bigint[];
     v_old     bigint[];
     v_timers  text[];
@@ -52,13 +49,6 @@ BEGIN
     END IF;
     v_due := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'scheduled' AND j.due <= at
                    ORDER BY j.due, j.seq LIMIT p_most FOR UPDATE SKIP LOCKED);
-    v_fresh := '{}';
-    IF EXISTS (SELECT 1 FROM headgate.live j WHERE j.fresh AND j.due <= at - c_fresh) THEN
-        -- In the order of their index, as claims read it: what is behind us there costs the next reader nothing.
-        v_fresh := ARRAY(SELECT f.seq FROM (
-            SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
-            FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
-    END IF;
     -- The step that holds a job's row in `jobs` decides about its row in `ended`, which must not be locked before: it
     -- would stay so where the other one is passed over. Looked at again after locking: a job may have been restarted.
     v_old := ARRAY(SELECT e.seq FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq WHERE e.expires_at <= at
@@ -70,17 +60,14 @@ BEGIN
     v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT p_most);
     -- What has nothing to do is not even planned: a process's first sweep shares its time with the first jobs.
     v_touched := v_timers || v_kept;
-    IF cardinality(v_fresh) + cardinality(v_due) + cardinality(v_lost) > 0 THEN
-        v_touched := v_touched || headgate._keys_of(v_fresh || v_due || v_lost);
+    IF cardinality(v_due) + cardinality(v_lost) > 0 THEN
+        v_touched := v_touched || headgate._keys_of(v_due || v_lost);
     END IF;
     IF cardinality(v_touched) > 0 THEN
         PERFORM headgate._lock_keys(v_touched);
         at := headgate._now(p_now);
     END IF;
-    v_touched := '{}';
-    IF cardinality(v_fresh) + cardinality(v_due) > 0 THEN
-        v_touched := headgate._arrive(v_fresh || v_due, at, v_touched);
-    END IF;
+    v_touched := headgate._arrive(v_due, at, '{}');
     IF v_lapsed > 0 THEN
         SELECT l.touched, l.failed, l.tasks, l.errors INTO v_touched, failed, tasks, errors
         FROM headgate._lose_each(v_workers, at, p_keep, v_touched) AS l;
@@ -107,14 +94,13 @@ BEGIN
     due := cardinality(v_due);
     lost := cardinality(v_lost);
     expired := cardinality(v_old);
-    more := headgate._forget(at) OR p_most IN (due, expired, cardinality(v_timers), cardinality(v_fresh))
+    more := headgate._forget(at) OR p_most IN (due, expired, cardinality(v_timers))
         OR lost >= p_most OR cardinality(v_workers) < v_lapsed;
     look := EXISTS (SELECT 1 FROM headgate.rechecks);
     expiring := EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.until <= at);
     changed := EXISTS (SELECT 1 FROM headgate.changes);
-    next_due := headgate._next_due();
-    -- Also for newcomers: a worker that looked for jobs meanwhile passed over those that were held here.
-    wake := due + lost + offered + cardinality(v_fresh) > 0;
+    next_due := (SELECT d.at FROM headgate._next_due() AS d);
+    wake := due + lost + offered > 0;
     again := NOT headgate.wake(wake, lost > 0, p_by);
 END $$;
 
@@ -135,34 +121,31 @@ BEGIN
     again := NOT headgate.wake(offered > 0, false, p_by);
 END $$;
 
--- Newcomers that no claim has met yet arrive now. Part of every sweep; by itself for the comparison of engines.
+-- Newcomers whose key was not looked at yet arrive now, in the order in which they came, as they would have where
+-- enqueue may lock keys: for the comparison of engines.
 -- Returns them with the state that each got, before any of them is offered anything.
 CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint, OUT ids text[], OUT states text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now     bigint := headgate._now(p_now);
-    v_fresh   bigint[];
+    v_new     bigint[];
     v_checks  text[];
     v_touched text[];
 BEGIN
     PERFORM headgate._hold_rules();
-    -- Those in line step back, to arrive in the order in which they came. One that another step holds stays there, and is
-    -- offered what there is.
     v_checks := headgate._checks(100000, NULL);
-    UPDATE headgate.live j
-    SET state = 'ready', waiting_on = NULL, units = 0, refusals = NULL, unseen = false, fresh = true
-    WHERE j.seq = ANY (ARRAY(
-        SELECT w.seq FROM headgate.live w WHERE w.state = 'waiting' AND w.unseen AND w.waiting_on = ANY (v_checks)
-        FOR UPDATE SKIP LOCKED));
-    v_fresh := ARRAY(SELECT f.seq FROM (
-        SELECT j.seq FROM headgate.live j WHERE j.fresh ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 10000
-        FOR UPDATE SKIP LOCKED) AS f ORDER BY f.seq);
-    IF cardinality(v_fresh) + cardinality(v_checks) > 0 THEN
-        PERFORM headgate._lock_keys(v_checks || headgate._keys_of(v_fresh));
-        v_touched := v_checks || headgate._arrive(v_fresh, v_now, '{}');
+    IF cardinality(v_checks) > 0 THEN
+        -- A newcomer that another step holds stays in line, and is offered what there is.
+        v_new := ARRAY(
+            SELECT j.seq FROM headgate.live j WHERE j.state = 'waiting' AND j.unseen AND j.waiting_on = ANY (v_checks)
+            ORDER BY j.seq FOR UPDATE SKIP LOCKED);
+        UPDATE headgate.live j SET state = 'scheduled', waiting_on = NULL, units = 0, refusals = NULL, unseen = false
+        WHERE j.seq = ANY (v_new);
+        PERFORM headgate._lock_keys(v_checks || headgate._keys_of(v_new));
+        v_touched := headgate._arrive(v_new, v_now, v_checks);
         SELECT array_agg(j.id), array_agg(l.state) INTO ids, states
-        FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.seq = ANY (v_fresh);
+        FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.seq = ANY (v_new);
         PERFORM headgate._offer(v_touched, v_now, p_ttl);
     END IF;
 END $$;

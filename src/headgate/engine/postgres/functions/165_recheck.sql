@@ -164,9 +164,9 @@ BEGIN
             ORDER BY j.priority, j.due, j.seq LIMIT 1) AS h
         WHERE q.queue IS NOT NULL
     )
-    -- (A limit that was lifted is offered in slices of a thousand.)
+    -- (A limit that was lifted is offered in slices.)
     SELECT h.key, h.queue, j.id FROM heads h JOIN headgate.jobs j ON j.seq = h.seq
-    WHERE h.key NOT LIKE 'r%' AND h.free - h.offered >= h.units AND h.offered < 1000
+    WHERE h.key NOT LIKE 'r%' AND h.free - h.offered >= h.units AND h.offered < {offer_most}
     UNION ALL
     SELECT t.key, NULL, NULL FROM (
         SELECT h.key, min(headgate._when(h.key, h.offered + h.units, p_now)) AS at FROM heads h

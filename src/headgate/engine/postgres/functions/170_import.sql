@@ -2,7 +2,8 @@
 -- (lifecycle.py) and written down.
 
 -- Hold all that an import may touch.   p_jobs   JSON array of the records
--- Records whose id is new get a row at once, so that no other job can take the id; one that is refused is removed again.
+-- Records whose id is new get a row at once, so that no other job can take the id; one that is refused is removed
+-- again.
 -- Locks: unique keys, then new ids (0), rules (1), jobs (3), the keys of all records (4).   Reads: jobs_id.
 CREATE OR REPLACE FUNCTION headgate._import_hold(p_jobs json, p_declared json, p_now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -144,7 +145,7 @@ BEGIN
         END IF;
         BEGIN
             IF NOT r.made AND j.state IN ('scheduled', 'ready', 'waiting') THEN
-                touched := touched || headgate._give_back(ARRAY[r.seq]);
+                touched := touched || headgate._give_back(ARRAY[r.seq], false);
             END IF;
             last := r.attempts -> -1;
             DELETE FROM headgate.attempts a WHERE a.job = r.seq;
@@ -164,12 +165,17 @@ BEGIN
                     touched := headgate._arrive(ARRAY[r.seq], v_now, touched);
                 END IF;
             ELSE
-                INSERT INTO headgate.ended (seq, state, due, attempt, tries, worker, started_at, ended_at, outcome,
-                                            cancel_requested, error, progress, expires_at)
-                VALUES (r.seq, r.state, CASE WHEN r.made THEN r.due ELSE j.due END, json_array_length(r.attempts),
-                        r.tries, last ->> 4, (last ->> 2)::bigint, (last ->> 3)::bigint, last ->> 1, false,
-                        last ->> 5, j.progress, v_now + coalesce(j.retention, CASE r.state
-                            WHEN 'succeeded' THEN p_keep[1] WHEN 'failed' THEN p_keep[2] ELSE p_keep[3] END));
+                -- Its last attempt runs for as long as it takes to end.
+                INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, attempt, tries, worker,
+                                           started_at, progress)
+                SELECT x.seq, x.task, x.queue, x.tenant, x.priority, CASE WHEN r.made THEN r.due ELSE j.due END,
+                       'running', json_array_length(r.attempts), r.tries, last ->> 4, (last ->> 2)::bigint, j.progress
+                FROM headgate.jobs x WHERE x.seq = r.seq;
+                PERFORM headgate._end(
+                    NULL, NULL, NULL, ARRAY[r.seq], ARRAY[left(last ->> 1, 1)],
+                    ARRAY[CASE WHEN r.state <> 'succeeded' THEN last ->> 5 END], '{NULL}', v_now, p_keep,
+                    (last ->> 3)::bigint);
+                UPDATE headgate.ended x SET error = last ->> 5 WHERE x.seq = r.seq AND r.state = 'succeeded';
             END IF;
             ended := ended OR r.state <> 'scheduled';
             states := array_append(states, coalesce((SELECT x.state FROM headgate.live x WHERE x.seq = r.seq),

@@ -3,19 +3,18 @@
 --   jobs       what was asked for: one row per job, written once, so that a job's way costs none of its width
 --   live       unfinished jobs: `state` and the columns beside it say where each stands. The partial indexes are the
 --              lines: ready, newcomers, set aside, scheduled, waiting on a key, running under a worker. What admission
---              asks of a job stands here, too. Enqueue asks no key. A newcomer that needs a slot goes straight to the
---              line of its first key, `unseen`, and the key into `rechecks`; one that needs tokens alone is ready and
---              `fresh`: the first claim (or sweep) that meets it asks its keys.
+--              asks of a job stands here, too. Enqueue asks no key. A newcomer goes straight to the line of its first
+--              key, `unseen`, and the key into `rechecks`. (`fresh` is of older versions: see 005.)
 --   ended      how the others ended
 --   attempts   attempts that ended without ending their job; the last one stands in `ended`
---   keys       lock objects, nothing else: whoever decides on a key locks its row (functions/000_preface.sql)
---   uniques    always empty: whoever inserts a unique key here holds it until he commits
---   holders    who holds a slot of which concurrency key. Held = number of rows: there is no counter.
+--   keys       lock objects, nothing else: a step that decides on a key locks its row (functions/000_preface.sql)
+--   uniques    always empty: a step that inserts a unique key here holds it until it commits
+--   holders    which job holds a slot of which concurrency key. Held = number of rows: there is no counter.
 --   meters     what was spent of a rate key (GCRA); starts: the same for exact sliding windows
---   timers     one per rate key that is waited for          rechecks   keys that somebody has to look at
+--   timers     one per rate key that is waited for          rechecks   keys that have to be looked at
 --   limits, overrides, computed   the numbers in force
 --   workers    leases       listeners   processes that want to be notified
---   paused     queues nobody may claim from          ticks      periodic tasks         meta   the schema's version
+--   paused     queues that are not claimed from          ticks      periodic tasks         meta   the schema's version
 --
 -- Times are microseconds since 1970. A key is its ident text. Texts are compared by bytes (COLLATE "C").
 

@@ -1,4 +1,4 @@
-"""The Lua of this engine, one file a verb; the parts that every verb uses stand in front of it.
+"""The Lua of this engine: `verbs/`, one file each, and `lib/`, the parts that stand in front of every verb.
 
 Servers with functions (Redis 7, Valkey) load all verbs once, as one library named after its own digest, so that
 releases do not get in each other's way. Redis 6.2 gets one script per verb.
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 PARTS = (
     "store", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding", "admission",
-    "lifecycle", "blame", "newcomers", "transitions", "looking", "step",
+    "lifecycle", "blame", "newcomers", "transitions", "losing", "reading", "transaction",
 )  # fmt: skip
-LONE = ("open",)
+LONE = "open"
 READING = (
     "book", "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "orphans", "snapshot",
-    "snapshot_keys", "snapshot_rest", "states", "ticks", "workers",
+    "snapshot_keys", "snapshot_rest", "states", "ticks", "totals", "workers",
 )  # fmt: skip
 """Verbs that write nothing: a server without memory still answers them."""
 FREEING = ("cancel", "delete", "heartbeat", "report_lost", "resume_worker", "retire", "sweep")
@@ -35,8 +35,8 @@ class Script:
     @cached_property
     def text(self) -> bytes:
         """Made where a server has no functions: joining and hashing all parts takes a while."""
-        run = f"return Step.run(verb, KEYS, ARGV, {_reads(self._verb)})"
-        return "\n".join([_parts(), _read(self._verb), run]).encode()
+        run = f"return Transaction.run(verb, KEYS, ARGV, {_reads(self._verb)})"
+        return "\n".join([_parts(), read("verbs", self._verb), run]).encode()
 
     @cached_property
     def sha(self) -> bytes:
@@ -60,17 +60,19 @@ def script(verb: str) -> Script:
 @cache
 def library() -> Library:
     """All verbs together."""
-    verbs = sorted(
-        path.name[:-4] for path in resources.files(__name__).iterdir() if path.name.endswith(".lua")
-    )
-    bodies = [(verb, _read(verb)) for verb in verbs if verb not in (*PARTS, *LONE)]
+    names = (path.name for path in resources.files(__name__).joinpath("verbs").iterdir())
+    verbs = sorted(name[:-4] for name in names if name.endswith(".lua"))
+    bodies = [(verb, read("verbs", verb)) for verb in verbs if verb != LONE]
     digest = _sha((_parts() + "".join(body + _flags(verb) for verb, body in bodies)).encode())[:12]
     functions = [_function(verb, f"headgate_{digest}_{verb}", body) for verb, body in bodies]
     return Library("\n".join([f"#!lua name=headgate_{digest}", _parts(), *functions]).encode(), digest)
 
 
 def _function(verb: str, name: str, body: str) -> str:
-    run, flags = f"function(keys, given) return Step.run(verb, keys, given, {_reads(verb)}) end", _flags(verb)
+    run, flags = (
+        f"function(keys, given) return Transaction.run(verb, keys, given, {_reads(verb)}) end",
+        _flags(verb),
+    )
     return f"do\n{body}\nredis.register_function{{function_name='{name}', callback={run}, flags={{{flags}}}}}\nend"
 
 
@@ -84,11 +86,11 @@ def _flags(verb: str) -> str:
 
 def lone_script(name: str) -> str:
     """A script that needs none of the parts."""
-    return _read(name)
+    return read("verbs", name)
 
 
 def _parts() -> str:
-    return "\n".join(_read(part) for part in PARTS)
+    return "\n".join(read("lib", part) for part in PARTS)
 
 
 def _sha(text: bytes) -> str:
@@ -96,5 +98,6 @@ def _sha(text: bytes) -> str:
 
 
 @cache
-def _read(name: str) -> str:
-    return resources.files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+def read(folder: str, name: str) -> str:
+    """The text of one file."""
+    return resources.files(__name__).joinpath(folder, f"{name}.lua").read_text(encoding="utf-8")

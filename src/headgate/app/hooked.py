@@ -1,0 +1,54 @@
+"""What an app hangs around its work: middleware, listeners, and in tests other dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar, overload
+
+from headgate.app.client import Client
+from headgate.app.signature import hints_of
+from headgate.hooks.events import JobEvent, JobEventName, WorkerEvent, WorkerEventName
+from headgate.hooks.listeners import check_names
+from headgate.hooks.middleware import Middleware, check_middleware
+
+M = TypeVar("M", bound=Middleware)
+J = TypeVar("J", bound=Callable[[JobEvent], Any])
+W = TypeVar("W", bound=Callable[[WorkerEvent], Any])
+
+
+class Hooked:
+    """The part of an app that stands around its jobs and listens to them."""
+
+    _client: Client
+
+    def middleware(self, function: M, /) -> M:
+        """Put `async def around(job, call_next)` around every attempt, inside the middleware that was added before."""
+        self._client.hooks.middleware.append(check_middleware(function))
+        return function
+
+    def override(self, factory: Callable[..., Any], fake: Callable[..., Any]) -> AbstractContextManager[None]:
+        """Let tasks depend on what another function makes for a while: `with app.override(make_client, fake): …`."""
+        return self._client.hooks.override(factory, fake, lambda function: hints_of(function, "override"))
+
+    @overload
+    def on(self, name: JobEventName, /, *names: JobEventName) -> Callable[[J], J]: ...
+    @overload
+    def on(self, name: JobEventName, fn: J, /) -> J: ...
+    @overload
+    def on(self, name: WorkerEventName, /, *names: WorkerEventName) -> Callable[[W], W]: ...
+    @overload
+    def on(self, name: WorkerEventName, fn: W, /) -> W: ...
+    def on(self, *given: Any) -> Any:
+        """Listen: `@app.on("failed", "lost")` above a function, or `app.on("failed", function)`.
+
+        The function may be async. It gets a JobEvent, or a WorkerEvent; what it raises is logged and changes nothing.
+        """
+        called = bool(given) and not isinstance(given[-1], str)
+        names = check_names(given[:-1] if called else given)
+
+        def listen(fn: Any) -> Any:
+            self._client.hooks.listeners.add(names, fn)
+            return fn
+
+        return listen(given[-1]) if called else listen

@@ -1,9 +1,0 @@
--- clear_override: take an override back.   input {name, value, tenant}   answers {whether there was one, whether go_on
--- has something to do}.
--- Cost: at most 50 keys of the name that are waited for, and what is offered.
-local function verb(given)
-  local scope = Book.scope(given[1], given[2] or nil, given[3] or nil)
-  if call('HEXISTS', base .. 'overrides', scope) == 0 then return {false, false} end
-  Transitions.set_override(given[1], scope, false)
-  return {true, next(Book.changing) ~= nil}
-end

@@ -1,0 +1,250 @@
+-- The rules of admission: admission.py, in Lua. Part of every script. The Python page explains; this one decides alike.
+
+Admission.UNLIMITED, Admission.OFFER_MOST, Admission.LOOK_MORE = 2 ^ 52, 1000, 256
+
+function Admission.is_rate(ident)
+  return string.byte(ident, 1) == 114
+end
+
+-- Slots or whole tokens that are left; below zero when a limit was lowered under what runs.
+function Admission.free(ident)
+  local rule = Book.rule(ident)
+  if not rule.rate then
+    return rule.max and rule.max - Ledger.held(ident) or Admission.UNLIMITED
+  end
+  if not rule.limit then return Admission.UNLIMITED end
+  if rule.limit == 0 then return 0 end
+  local meter = Ledger.meter(ident)
+  return meter.kind.free(meter, rule)
+end
+
+function Admission.touch(ident)
+  if ident and not Admission.touched[ident] then
+    Admission.touched[ident] = true
+    Admission.touches[#Admission.touches + 1] = ident
+  end
+end
+
+function Admission.touch_rate(ident)
+  if Admission.is_rate(ident) then Admission.touch(ident) end
+end
+
+-- ── a job becomes due ─────────────────────────────────────────────────────────────────────────────────────────────
+
+function Admission.is_waited_for(ident, queue)
+  return (Admission.is_rate(ident) or Admission.touched[ident] or Book.is_changing(ident))
+    and Ledger.has_waiters(ident, queue)
+end
+
+function Admission.arrive(job)
+  local tightest, least = nil, Admission.UNLIMITED + 1
+  local queue = job.need.queue
+  for _, use in ipairs(Ledger.uses(job)) do
+    local room = Admission.free(use[1]) - Ledger.offered(use[1], queue)
+    if room < use[2] or Admission.is_waited_for(use[1], queue) then
+      Ledger.park(job, use, 0)
+      Admission.touch_rate(use[1])
+      return
+    end
+    if room < least then tightest, least = use, room end
+  end
+  Ledger.make_ready(job, tightest and tightest[1] or false, tightest and tightest[2] or 0)
+end
+
+-- ── a worker wants it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+function Admission.admits(job, use)
+  if Admission.is_rate(use[1]) and use[1] ~= job.offered_by and Ledger.has_waiters(use[1], job.need.queue) then
+    return false -- others stand in line for tokens, and one that needs many would starve behind passers-by
+  end
+  local free = Admission.free(use[1])
+  return free >= use[2] or (free + 1 >= use[2] and Ledger.holds(use[1], job))
+end
+
+function Admission.take(job, use)
+  if not Admission.is_rate(use[1]) then
+    Ledger.take(use[1], job, false)
+    return
+  end
+  local rule = Book.rule(use[1])
+  if rule.limit then Ledger.spend(use[1], rule, use[2], job) end
+end
+
+-- An offer that was used leaves room as it was, unless waiters were offered in slices or a rate's timer waited for it.
+function Admission.use_offer(ident)
+  if not ident then return end
+  local rule = Book.rule(ident)
+  if rule.rate or not rule.max or rule.max > Admission.OFFER_MOST then Admission.touch(ident) end
+end
+
+-- Rule 7: the keys before the refusing one, never for a rate wait.
+function Admission.reservable(refused, uses)
+  local kept = {}
+  if Admission.is_rate(refused[1]) then return kept end
+  for _, use in ipairs(uses) do
+    if use == refused then break end
+    kept[#kept + 1] = use[1]
+  end
+  return kept
+end
+
+function Admission.refuse(job, refused, uses)
+  local passed_over = job.refusals and job.offered_by and job.offered_by ~= refused[1]
+  local refusals = (job.refusals or 0) + (passed_over and 1 or 0)
+  local kept, keep = refusals >= settings.patience and Admission.reservable(refused, uses) or {}, {}
+  for _, ident in ipairs(kept) do
+    keep[ident] = true
+    if not Ledger.holds(ident, job) then Ledger.take(ident, job, true) end
+  end
+  for _, ident in ipairs(Ledger.drop_except(job, keep)) do Admission.touch(ident) end
+  Admission.touch(job.offered_by)
+  Admission.touch_rate(refused[1])
+  Ledger.park(job, refused, refusals)
+end
+
+-- A job that starts lets go of reservations of caps that were withdrawn meanwhile.
+function Admission.drop_unneeded(job, uses)
+  local needed = {}
+  for _, use in ipairs(uses) do needed[use[1]] = true end
+  for _, ident in ipairs(Ledger.drop_except(job, needed)) do Admission.touch(ident) end
+end
+
+function Admission.claim(job)
+  local uses = Ledger.uses(job)
+  for _, use in ipairs(uses) do
+    if not Admission.admits(job, use) then
+      Admission.refuse(job, use, uses)
+      return false
+    end
+  end
+  local reserved = job.holds
+  for _, use in ipairs(uses) do Admission.take(job, use) end
+  if reserved then Admission.drop_unneeded(job, uses) end
+  Admission.use_offer(job.offered_by)
+  Ledger.start(job)
+  return true
+end
+
+function Admission.claim_known(job, known)
+  if known[job.need.task] then return Admission.claim(job) end
+  Admission.give_back(job)
+  Ledger.set_aside(job)
+  if not Admission.unknown_seen[job.need.task] then
+    Admission.unknown_seen[job.need.task] = true
+    Admission.unknown[#Admission.unknown + 1] = job.need.task
+  end
+  return false
+end
+
+-- Claims up to `want` jobs in rounds; whether it stopped because it had looked at enough.
+function Admission.claim_many(want, known, ready)
+  local looks = want + Admission.LOOK_MORE
+  while want > 0 and looks > 0 do
+    local asked = math.min(want, looks)
+    local found = ready(asked)
+    looks = looks - #found
+    for _, job in ipairs(found) do
+      if Admission.claim_known(job, known) then want = want - 1 end
+    end
+    if Admission.offer() == 0 and #found < asked then return false end
+  end
+  return want > 0
+end
+
+-- ── it ends, or leaves ────────────────────────────────────────────────────────────────────────────────────────────
+
+function Admission.give_back(job)
+  for ident in pairs(Ledger.let_go_all(job)) do Admission.touch(ident) end
+  if job.offered_by then Admission.touch(job.offered_by) end
+  if job.waiting_on then Admission.touch_rate(job.waiting_on) end
+end
+
+-- ── waiters of touched keys ───────────────────────────────────────────────────────────────────────────────────────
+
+-- How many units the waiters of a queue may be offered now.
+function Admission.room(ident, queue)
+  return Admission.free(ident) - Ledger.offered(ident, queue)
+end
+
+function Admission.offer_queue(ident, queue, straight)
+  local room, count, struck = Admission.room(ident, queue), 0, false
+  if room < 1 then return 0 end
+  local members = Lines.first(Lines.waiting(ident, queue), math.min(room, Admission.OFFER_MOST))
+  for place = 1, #members do
+    local job = Ledger.waiter(members[place])
+    if not job then
+      Store.strike_waiter(ident, queue, members[place])
+      struck = true
+    else
+      if job.units > room then break end
+      room = room - job.units
+      if straight then
+        Ledger.take(ident, job, false)
+        Ledger.start(job)
+      else
+        Ledger.make_ready(job, ident, job.units)
+      end
+      count = count + 1
+    end
+  end
+  return struck and count + Admission.offer_queue(ident, queue, straight) or count
+end
+
+-- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where no other job is ready,
+-- and each waiter needs one slot of the key it waits on and nothing else, they cannot get in each other's way:
+-- offering and claiming them comes to the same as starting them. Unless several queues wait on one key: their first
+-- waiters compete for its room, and the claim decides in which order. `claim` is {want, known tasks, served queues or
+-- false}; a worker that names its queues claims them one after the other, so that the short cut takes a single queue.
+function Admission.is_straight(claim, ids, waiting)
+  if not claim or #ids > claim.want or next(Lines.suspected) ~= nil then return false end
+  for i = 1, #waiting do
+    if #waiting[i] > 1 then return false end
+  end
+  for _, line in pairs(Lines.readies) do
+    if line.more > 0 then return false end
+  end
+  for i = 1, #ids do
+    local job = Store.jobs[ids[i]]
+    if not job or job.state ~= 'waiting' then return false end
+    local need, uses = job.need, Ledger.uses(job)
+    if job.suspicion > 0 or (claim.served and need.queue ~= Store.jobs[ids[1]].need.queue) then return false end
+    if #uses ~= 1 or job.units ~= 1 or job.holds or not claim.known[need.task] then return false end
+    if claim.served and not claim.served[need.queue] then return false end
+    local rule = Book.rule(uses[1][1])
+    if rule.rate or not rule.max or rule.max > Admission.OFFER_MOST then return false end
+  end
+  return true
+end
+
+function Admission.head_at(ident, queue, rule)
+  local member = rule.rate and Lines.first(Lines.waiting(ident, queue), 1)[1]
+  if not member then return nil end
+  if not rule.limit then return now end
+  local meter, job = Ledger.meter(ident), Ledger.waiter(member)
+  if not job then return now end
+  return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + job.units)
+end
+
+-- One timer per rate key: when the first of its queues' heads will find its tokens.
+function Admission.timer_of(ident, queues)
+  local rule, first = Book.rule(ident), nil
+  for _, queue in ipairs(queues) do
+    local at = Admission.head_at(ident, queue, rule)
+    if at and (not first or at < first) then first = at end
+  end
+  return first
+end
+
+function Admission.offer(claim)
+  local touches, count = Admission.touches, 0
+  if #touches == 0 then return 0 end
+  Admission.touched, Admission.touches = {}, {}
+  local waiting, ids = Ledger.expect(touches)
+  local straight = Admission.is_straight(claim, ids, waiting)
+  for i, ident in ipairs(touches) do
+    local queues = waiting[i]
+    for _, queue in ipairs(queues) do count = count + Admission.offer_queue(ident, queue, straight) end
+    if Admission.is_rate(ident) then Ledger.arm(ident, Admission.timer_of(ident, queues)) end
+  end
+  return count
+end

@@ -1,0 +1,206 @@
+-- Lines: sorted sets of score 0, read in the order of their members. Part of every script.
+--
+-- What a step puts into a line or takes out of it is kept beside it and looked through until the step is written. Where
+-- functions are kept, so are the tables of lines: `turn` says whether what stands in one is of this step.
+
+Lines.NONE = {}
+
+function Lines.make(kind, key, queue, other)
+  return Lines.renew({
+    turn = 0, kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE,
+    more = 0, less = 0, stored = false, head = false, asked = 0, front = Lines.NONE, taken = 0, seen = 0, plain = false,
+  })
+end
+
+-- Nothing is known of the line in this step. `front` are its first members as stored, of which so many are `taken`, one
+-- after the other; others that left are `gone`.
+function Lines.renew(line)
+  line.turn, line.added, line.gone, line.more, line.less = turn, Lines.NONE, Lines.NONE, 0, 0
+  line.stored, line.head, line.asked, line.front, line.seen, line.plain = false, false, 0, Lines.NONE, 0, false
+  line.taken = 0
+  Lines.all[#Lines.all + 1] = line
+  return line
+end
+
+function Lines.ready(queue)
+  local line = Lines.readies[queue]
+  if not line then
+    line = Transaction.shelf.readies[queue]
+    if line then
+      Lines.renew(line)
+    else
+      line = Lines.make('ready', 'ready:' .. queue, queue)
+      Transaction.shelf.readies[queue], Transaction.shelf.known = line, Transaction.shelf.known + 1
+    end
+    Lines.readies[queue] = line
+  end
+  return line
+end
+
+function Lines.aside(queue, task)
+  local key = Text.join(queue, task)
+  local line = Lines.asides[key]
+  if not line then
+    line = Lines.make('aside', 'aside:' .. key, queue, task)
+    Lines.asides[key] = line
+  end
+  return line
+end
+
+-- Ready suspects of a queue, or those of a task in it that were set aside: apart from the other ready jobs.
+function Lines.suspects(queue, task)
+  local name = task and 'a' .. Text.join(queue, task) or 'r' .. queue
+  local line = Lines.suspected[name]
+  if not line then
+    line = Lines.make('suspect', 'suspect:' .. name, queue, task)
+    line.name, Lines.suspected[name] = name, line
+  end
+  return line
+end
+
+function Lines.waiting(ident, queue)
+  local lines = Ledger.at(ident).lines
+  local line = lines[queue]
+  if not line then
+    line = Lines.make('wait', 'wait:' .. Text.join(queue, ident), queue, ident)
+    lines[queue], Transaction.shelf.known = line, Transaction.shelf.known + 1
+  elseif line.turn ~= turn then
+    Lines.renew(line)
+  end
+  return line
+end
+
+-- Members were taken, and one may come back: name them.
+function Lines.name_taken(line)
+  if line.gone == Lines.NONE then line.gone = {} end
+  for place = 1, line.taken do line.gone[line.front[place]] = true end
+  line.taken = 0
+end
+
+function Lines.add(line, member)
+  if line.taken > 0 then Lines.name_taken(line) end
+  if line.gone[member] then
+    line.gone[member], line.less = nil, line.less - 1
+  else
+    if line.added == Lines.NONE then line.added = {} end
+    line.added[member], line.more = true, line.more + 1
+  end
+  line.head = false
+end
+
+function Lines.remove(line, member)
+  if line.added[member] then
+    line.added[member], line.more = nil, line.more - 1
+  elseif line.front[line.taken + 1] == member then
+    line.taken, line.less = line.taken + 1, line.less + 1
+  else
+    if line.gone == Lines.NONE then line.gone = {} end
+    line.gone[member], line.less = true, line.less + 1
+  end
+  line.head = false
+end
+
+function Lines.size(line)
+  line.stored = line.stored or call('ZCARD', line.key)
+  return line.stored + line.more - line.less
+end
+
+-- The first members. Cost: those asked for, and those that this step put in or took out. One more is read than asked
+-- for: it tells that the line will not be empty.
+function Lines.first(line, most)
+  if most < 1 then return {} end
+  if line.head and line.asked == most then return line.head end
+  local stored = line.stored == 0 and {} or call('ZRANGE', line.key, '0', Text.number(most + line.less))
+  if #stored == 0 then line.stored = 0 end
+  line.front, line.seen = stored, #stored
+  local found = stored
+  if line.less > 0 or line.more > 0 then
+    found = {}
+    for place = line.taken + 1, #stored do
+      if not line.gone[stored[place]] then found[#found + 1] = stored[place] end
+    end
+    if line.more > 0 then
+      for member in pairs(line.added) do found[#found + 1] = member end
+      table.sort(found)
+    end
+  end
+  for extra = #found, most + 1, -1 do found[extra] = nil end
+  line.head, line.asked = found, most
+  return found
+end
+
+-- The first light ones of a line of suspects. Cost: as above.
+function Lines.first_light(line, most)
+  if most < 1 then return {} end
+  if line.taken > 0 then Lines.name_taken(line) end
+  local from, found = Blame.LIGHT, {}
+  for _, member in ipairs(call('ZRANGEBYLEX', line.key, '[' .. from, '+', 'LIMIT', '0', Text.number(most + line.less))) do
+    if not line.gone[member] then found[#found + 1] = member end
+  end
+  for member in pairs(line.added) do
+    if member >= from then found[#found + 1] = member end
+  end
+  table.sort(found)
+  for extra = #found, most + 1, -1 do found[extra] = nil end
+  return found
+end
+
+-- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- The first members are taken off together, the others by name.
+function Lines.take_off(line)
+  local front, gone, taken = line.front, line.gone, line.taken
+  while gone[front[taken + 1]] do
+    taken = taken + 1
+    gone[front[taken]] = nil
+  end
+  if taken < line.less then
+    local names = {}
+    for member in pairs(gone) do names[#names + 1] = member end
+    Write.many('ZREM', line.key, names)
+  end
+  if taken > 0 then call('ZREMRANGEBYRANK', line.key, '0', Text.number(taken - 1)) end
+end
+
+function Lines.put_in(line)
+  local added, size = {}, 0
+  for member in pairs(line.added) do
+    added[size + 1], added[size + 2] = '0', member
+    size = size + 2
+  end
+  Write.many('ZADD', line.key, added)
+end
+
+function Lines.write()
+  for _, line in ipairs(Lines.all) do
+    if line.plain then Write.many('ZADD', line.key, line.plain) end
+    if line.more > 0 or line.less > 0 then
+      local stays = line.kind == 'ready' or line.seen > line.less
+      local size = not stays and Lines.size(line)
+      if line.less > 0 then Lines.take_off(line) end
+      if line.more > 0 then Lines.put_in(line) end
+      if size and (size == 0) ~= (line.stored == 0) then Lines.index(line, size > 0) end
+    end
+  end
+end
+
+-- Which lines there are: (queue, task) set aside, suspects, queues that wait on a key. Those of ready jobs follow from
+-- the counts.
+function Lines.index(line, exists)
+  if line.kind == 'suspect' then
+    call(exists and 'SADD' or 'SREM', base .. 'suspects', line.name)
+    return
+  end
+  if line.kind == 'aside' then
+    call(exists and 'SADD' or 'SREM', base .. 'asides', Text.join(line.queue, line.other))
+    return
+  end
+  local ident, queues = line.other, {}
+  for _, queue in ipairs(Ledger.stored_queues(ident)) do
+    if queue ~= line.queue then queues[#queues + 1] = queue end
+  end
+  if exists then queues[#queues + 1] = line.queue end
+  Ledger.at(ident).queues = queues
+  Write.field('waitqs', ident, #queues > 0 and pack(queues))
+  Write.score('waited', Book.by_name(ident), #queues > 0 and 0)
+end

@@ -1,0 +1,96 @@
+-- New jobs: read, checked, stored. Part of every script.
+
+-- New jobs as Python packs them: {ids, the number of each one's way, ways}. A way is what many jobs have in common:
+-- {delay, at, on_conflict, the number of the argument with its need}. Specs are the arguments from 3 on; a caller
+-- that leaves jobs out says which argument each has.
+function Transitions.ways(packed)
+  local ways = {}
+  for i, way in ipairs(packed[3]) do
+    ways[i] = {
+      need = Store.need(arguments[way[4]]), due = way[2] or now + way[1], delay = way[1], on_conflict = way[3],
+    }
+  end
+  return ways
+end
+
+-- Refuse ids that are taken and uses of undeclared limits.
+function Transitions.check_new(ids, numbers, ways)
+  local taken, keys, start, wrong = {}, {}, base .. 'job:', false
+  for i = 1, #ids do
+    local id = ids[i]
+    wrong = wrong or taken[id]
+    taken[id], keys[i] = true, start .. id
+  end
+  for first = 1, #keys, 2000 do
+    wrong = wrong or call('EXISTS', unpack(keys, first, math.min(first + 1999, #keys))) > 0
+  end
+  for _, way in ipairs(ways) do wrong = wrong or Book.wrong_use(way.need.uses) end
+  if wrong then Transitions.say_what_is_wrong(ids, numbers, ways) end
+  return keys
+end
+
+function Transitions.say_what_is_wrong(ids, numbers, ways)
+  local taken = {}
+  for i, id in ipairs(ids) do
+    if taken[id] or call('EXISTS', base .. 'job:' .. id) == 1 then Store.refuse('exists', id) end
+    local wrong = Book.wrong_use(ways[numbers[i]].need.uses)
+    if wrong then Store.refuse(unpack(wrong)) end
+    taken[id] = true
+  end
+end
+
+-- A way of jobs that nothing holds up: due, without limits, caps or a unique key. They are ready, and all that tells
+-- one record from the next is its arrival; so there is a pattern for them, cut where that stands.
+function Transitions.plain(way)
+  local need = way.need
+  if need.unique or way.due > now or #Ledger.uses(way) > 0 then return false end
+  local job = Store.table_for('', need)
+  Store.newborn(job, 'ready', now, way.due)
+  local text, line = Store.folded(job), Lines.ready(need.queue)
+  line.plain = line.plain or {}
+  return {
+    before = sub(text, 1, Store.SEQ_AT - 1), behind = sub(text, Store.SEQ_AT + 8), line = line.plain, count = 0,
+    head = format('%02d%016d', need.priority, way.due + 1e15), queue = need.queue,
+  }
+end
+
+function Transitions.add_plain(plain, id, key, spec)
+  local seq, line, size = Store.next_seq(), plain.line, #plain.line
+  local arrival, records = format('%012d', seq), Write.records
+  local last = #records
+  records[last + 1], records[last + 2] = key, plain.before .. struct.pack('>d', seq) .. plain.behind
+  records[last + 3], records[last + 4] = base .. 'spec:' .. id, spec
+  line[size + 1], line[size + 2] = '0', plain.head .. arrival .. id
+  Write.put('jobs', arrival, id)
+  plain.count = plain.count + 1
+end
+
+-- Store new jobs, all or none; answers the state of each, and {place, id} of those that were there already.
+function Transitions.enqueue(packed)
+  local ids, numbers, ways, places = packed[1], packed[2], Transitions.ways(packed), packed[4]
+  local keys = Transitions.check_new(ids, numbers, ways)
+  local states, there = {}, {}
+  for _, way in ipairs(ways) do way.plain = Transitions.plain(way) end
+  for i = 1, #ids do
+    local id, way, spec = ids[i], ways[numbers[i]], arguments[places and places[i] or 2 + i]
+    local rival = way.need.unique and Transitions.find_rival(way.need, way.on_conflict)
+    if way.plain then
+      Transitions.add_plain(way.plain, id, keys[i], spec)
+      states[i] = 'ready'
+    elseif rival then
+      states[i], there[#there + 1] = rival.state, {i, rival.id}
+    else
+      local job = Store.add(id, spec, way.need, now, way.due)
+      Transitions.come(job)
+      states[i] = job.state
+    end
+  end
+  for _, way in ipairs(ways) do
+    local plain = way.plain
+    if plain and plain.count > 0 then
+      Write.count('ready', plain.queue, plain.count)
+      Store.readied[plain.queue] = true
+    end
+  end
+  return {states, there}
+end

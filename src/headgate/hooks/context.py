@@ -1,0 +1,165 @@
+"""What a running task may know about its own job, and say about it: `current_job()`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from headgate.clock import from_us
+from headgate.codec import encode_text
+from headgate.engine.contract import Attempt
+from headgate.errors import CancelJob, HeadgateError
+
+MOST_PROGRESS = 64 * 1024
+"""Bytes of one progress report: it is written again and again."""
+
+ProgressSink = Callable[[Attempt, str], None]
+Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+"""A task's function and the arguments that came with the job."""
+
+
+class JobContext:
+    """The attempt that is running. Usable from the task's coroutine and its thread alike."""
+
+    __slots__ = ("_attempt", "_call", "_cancelled", "_sink", "_state", "_worker")
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        sink: ProgressSink,
+        worker: str = "",
+        state: Any = None,
+        call: Call | None = None,
+    ) -> None:
+        self._attempt = attempt
+        self._sink = sink
+        self._cancelled = False
+        self._worker = worker
+        self._state = state
+        self._call = call
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._attempt.job
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt: 1, 2, 3 … over the job's whole life."""
+        return self._attempt.number
+
+    @property
+    def tries(self) -> int:
+        """How many attempts have counted against the retry policy, this one included."""
+        return self._attempt.tries
+
+    @property
+    def last_try(self) -> bool:
+        """Whether the retry policy allows no further attempt after this one."""
+        return self._attempt.tries >= self._attempt.retry.attempts
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self._attempt.task
+
+    @property
+    def queue(self) -> str:
+        """The queue it came from."""
+        return self._attempt.queue
+
+    @property
+    def tenant(self) -> str | None:
+        """The job's tenant, if it has one."""
+        return self._attempt.tenant or None
+
+    @property
+    def priority(self) -> int:
+        """0 (first) to 99."""
+        return self._attempt.priority
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What was given as `metadata=`; empty if nothing was."""
+        text = self._attempt.metadata
+        return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments that came with the job, by name, as the function gets them; to be read only."""
+        if self._call is None:
+            return {}
+        function, args, kwargs = self._call
+        return MappingProxyType(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
+
+    @property
+    def state(self) -> Any:
+        """What the app's lifespan yielded in this worker; None without one."""
+        return self._state
+
+    @property
+    def worker(self) -> str:
+        """The id of the worker that runs this attempt."""
+        return self._worker
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When the job was enqueued."""
+        return from_us(self._attempt.enqueued_at)
+
+    @property
+    def due(self) -> datetime:
+        """From when on this attempt could have started: limits and busy workers are what it waited for since."""
+        return from_us(self._attempt.due or self._attempt.enqueued_at)
+
+    @property
+    def started_at(self) -> datetime:
+        """When this attempt was claimed."""
+        return from_us(self._attempt.started_at)
+
+    @property
+    def previous_progress(self) -> Any:
+        """What an earlier attempt last reported with `progress()`: the place to go on from; None if nothing."""
+        text = self._attempt.progress
+        return None if text is None else msgspec.json.decode(text)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this attempt should end: its cancel was asked, its time is up, or its worker must stop.
+
+        A thread cannot be interrupted; long synchronous code looks here from time to time.
+        """
+        return self._cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """End the job as cancelled if that was asked: for synchronous code, between two steps."""
+        if self._cancelled:
+            raise CancelJob("stopped on request")
+
+    def progress(self, value: Any) -> None:
+        """Report how far this attempt is: any JSON value. Cheap; what is overtaken before it was sent is not sent."""
+        self._sink(self._attempt, encode_text(value, "progress", MOST_PROGRESS))
+
+    def ask_to_end(self) -> None:
+        """Raise the flag that `cancelled` shows; called by the worker."""
+        self._cancelled = True
+
+    def __repr__(self) -> str:
+        return f"<JobContext {self.task} {self.id} attempt {self.attempt}>"
+
+
+CURRENT: ContextVar[JobContext] = ContextVar("headgate_current_job")
+
+
+def current_job() -> JobContext:
+    """The job that the calling code runs for."""
+    context = CURRENT.get(None)
+    if context is None:
+        raise HeadgateError("current_job() was called outside of a job; it works in code that a worker runs")
+    return context
