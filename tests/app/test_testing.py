@@ -136,11 +136,19 @@ def test_a_function_that_asks_for_its_job_can_be_called_with_a_fake_one():
         job.progress({"last": job.last_try, "was": job.previous_progress})
         return job.id, job.tenant, job.metadata, job.cancelled
 
+    def look() -> Any:
+        job = current_job()
+        return dict(job.args), job.state, job.worker, job.due == job.enqueued_at
+
     with fake_job("work", id="j1", tenant="acme", metadata={"a": 1}, attempt=3, previous_progress=[7]) as job:
         assert work() == ("j1", "acme", {"a": 1}, False)
         job.cancel()
         assert current_job().cancelled
     assert job.progress == [1, {"last": True, "was": [7]}]
+    with fake_job(args={"to": "ada", "copies": 2}, state="opened", worker="w1"):
+        assert look() == ({"to": "ada", "copies": 2}, "opened", "w1", True)
+    with fake_job():
+        assert look() == ({}, None, "fake", True)
     with pytest.raises(HeadgateError, match="outside of a job"):
         current_job()
 

@@ -207,11 +207,11 @@ class App(Declarations, Hooked, Operations):
         seen = ErrorsSeen()
         started = await run_until_idle(
             engine,
-            seen.watching(self._tasks) if raise_errors else self._tasks,
+            self._tasks,
             floating=rules,
             queues=queues,
             concurrency=concurrency,
-            hooks=self._client.hooks,
+            hooks=seen.watching(self._client.hooks) if raise_errors else self._client.hooks,
         )
         seen.raise_them()
         return started

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import copy
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from headgate.errors import ConfigError
 from headgate.hooks.dependencies import Dependency, Factory, HintsOf, Plan, Planner, Shape, shape_of
 from headgate.hooks.lifespan import LifespanFunction
-from headgate.hooks.listeners import Listeners
+from headgate.hooks.listeners import Listener, Listeners
 from headgate.hooks.middleware import Middleware
 
 
@@ -27,6 +28,13 @@ class Hooks:
         self._shapes: dict[Factory, Shape] = {}
         self._overrides: dict[Factory, Factory] = {}
         self._plans: dict[str, Plan] = {}
+
+    def also_telling(self, names: Iterable[str], listener: Listener) -> Hooks:
+        """The same hooks with one more listener, for a worker that is to be watched alone."""
+        watched = copy.copy(self)
+        watched.listeners = self.listeners.copy()
+        watched.listeners.add(names, listener)
+        return watched
 
     def plan(self, task: str, dependencies: Mapping[str, Dependency]) -> Plan:
         """What to make for an attempt of this task."""

@@ -42,6 +42,12 @@ class Listeners:
         for name in names:
             self.by_name[name] = (*self.of(name), listener)
 
+    def copy(self) -> Listeners:
+        """The same listeners; what is added to the copy is not added here."""
+        other = Listeners()
+        other.by_name = dict(self.by_name)
+        return other
+
     def of(self, name: str) -> tuple[Listener, ...]:
         """Those that listen to a name, in the order in which they were added."""
         return self.by_name.get(name, ())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ MOST = 1024 * 1024
 class FakeJob:
     """What a test sees of it: `context` is what `current_job()` gives, `progress` what was reported, in order."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, worker: str, state: Any, args: Mapping[str, Any]) -> None:
         from headgate.hooks.context import JobContext
 
         self.progress: list[Any] = []
-        self.context = JobContext(attempt, self._take)
+        self.context = JobContext(attempt, self._take, worker, state, (_taking(args), (), dict(args)))
 
     def _take(self, attempt: Attempt, text: str) -> None:
         from headgate.codec import decode
@@ -30,6 +31,16 @@ class FakeJob:
     def cancel(self) -> None:
         """Ask it to end, as a worker does: `current_job().cancelled` is true from now on."""
         self.context.ask_to_end()
+
+
+def _taking(args: Mapping[str, Any]) -> Callable[..., None]:
+    """A function with these parameters: a context reads its job's arguments off the task's own."""
+
+    def function(**given: Any) -> None: ...
+
+    kinds = [Parameter(name, Parameter.KEYWORD_ONLY) for name in args]
+    function.__signature__ = Signature(kinds)  # pyright: ignore[reportFunctionMemberAccess]
+    return function
 
 
 @contextmanager
@@ -45,6 +56,9 @@ def fake_job(
     priority: int = 50,
     metadata: Mapping[str, Any] | None = None,
     previous_progress: Any = None,
+    args: Mapping[str, Any] | None = None,
+    state: Any = None,
+    worker: str = "fake",
 ) -> Generator[FakeJob]:
     """Inside the block `current_job()` is this job: call the task's function and look at what it did."""
     from headgate.clock import now_us
@@ -70,7 +84,10 @@ def fake_job(
             enqueued_at=now,
             started_at=now,
             progress=None if previous_progress is None else encode_text(previous_progress, "progress", MOST),
-        )
+        ),
+        worker,
+        state,
+        args or {},
     )
     token = CURRENT.set(made.context)
     try:
