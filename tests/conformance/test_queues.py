@@ -210,6 +210,7 @@ async def test_an_attempt_carries_all_that_a_worker_needs(world: World) -> None:
         "timeout": 5,
         "metadata": '{"m":2}',
         "enqueued_at": world.at(0),
+        "due": world.at(0),
         "started_at": world.at(1),
         "progress": None,
         "suspicion": 0,
