@@ -1,10 +1,10 @@
 """Waking those who sleep: at once within the process, by LISTEN across processes.
 
 One thread per process holds one connection that listens, as long as there are watchers; it asks on that connection
-every few seconds, and takes a new one where no answer comes. It tells the store that it listens (`listeners`), so that
-no process is notified in vain: NOTIFY takes a lock of the whole cluster at commit. Wherever a wake could have been missed
-(a new watcher, a lost connection, a pooler that swallows notifications), all watchers are woken once or polled: spurious
-wakes are allowed, missing ones are not.
+every few seconds, and takes a new one where no answer comes. It tells the store that it listens (`listeners`), so
+that no process is notified in vain: NOTIFY takes a lock of the whole cluster at commit. Wherever a wake could have
+been missed (a new watcher, a lost connection, a pooler that swallows notifications), all watchers are woken once or
+polled: spurious wakes are allowed, missing ones are not.
 """
 
 from __future__ import annotations
