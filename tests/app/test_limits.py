@@ -185,6 +185,20 @@ async def test_a_floating_limit_is_computed(app: App):
     assert next(limit for limit in await app.limits("llm") if limit.key == "llm=x").max == 4
 
 
+@pytest.mark.timeout(30)
+async def test_working_until_idle_ends_although_a_floating_limit_cannot_be_computed(app: App):
+    @app.floating_limit("llm", default=0, every=30)
+    async def capacity(limit: Any) -> int:
+        raise ValueError("no answer")
+
+    @app.task
+    async def ask(account: Annotated[str, FloatingLimit("llm")]) -> None: ...
+
+    await ask.enqueue("a")
+    await ask.enqueue("b")
+    assert await app.run_until_idle(queues=["none"]) == 0
+
+
 async def test_a_floating_limit_that_nobody_registered_is_refused_when_used(app: App):
     @app.task
     async def ask(account: Annotated[str, FloatingLimit("nobody")]) -> None: ...

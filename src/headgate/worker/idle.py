@@ -30,12 +30,22 @@ async def run_until_idle(
     chosen = options(queues, concurrency, internal=bool(floating))
     worker_run = WorkerRun(engine, tasks, floating, chosen, Events(), hooks or Hooks(), drain=True)
 
+    started_before = -1
+
     async def quiet() -> None:
-        """A part has nothing left. When all have, time is asked for more; if it has none, that is the end."""
+        """A part has nothing left. When all have, time is asked for more; if it has none, that is the end.
+
+        A ring meanwhile may be spurious, and asking may itself ring: it is followed by one more look, and by another
+        only if that one started a job.
+        """
+        nonlocal started_before
         if all(part.still for part in worker_run.parts):
-            found = await _time_brings_work(worker_run) or not all(part.still for part in worker_run.parts)
+            found = await _time_brings_work(worker_run)
+            rung = not all(part.still for part in worker_run.parts)
+            more = found or (rung and worker_run.started != started_before)
+            started_before = worker_run.started
             for part in worker_run.parts:
-                part.exchange.ending = part.exchange.ending or not found
+                part.exchange.ending = part.exchange.ending or not more
                 part.exchange.wake()
 
     for part in worker_run.parts:

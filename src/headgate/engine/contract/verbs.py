@@ -242,7 +242,7 @@ class Engine(Part):
     ) -> bool:
         """Move a periodic task's last tick from `seen` to `at` and enqueue its jobs (ids that exist are passed over).
 
-        False, changing nothing, when the last tick is not `seen`: somebody else did it.
+        False, changing nothing, when the last tick is not `seen`: another worker did it.
         """
 
     @abstractmethod

@@ -1,10 +1,10 @@
 """Waking those who sleep: at once within the process, by LISTEN across processes.
 
-One thread per process holds one connection that listens, as long as somebody watches; it asks on that connection every
-few seconds, and takes a new one where no answer comes. It tells the store that it listens
-(`listeners`), so that nobody is notified in vain: NOTIFY takes a lock of the whole cluster at commit. Wherever a wake
-could have been missed (a new watcher, a lost connection, a pooler that swallows notifications), everybody is woken once
-or polled: spurious wakes are allowed, missing ones are not.
+One thread per process holds one connection that listens, as long as there are watchers; it asks on that connection
+every few seconds, and takes a new one where no answer comes. It tells the store that it listens (`listeners`), so
+that no process is notified in vain: NOTIFY takes a lock of the whole cluster at commit. Wherever a wake could have
+been missed (a new watcher, a lost connection, a pooler that swallows notifications), all watchers are woken once or
+polled: spurious wakes are allowed, missing ones are not.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Watchers:
         return bool(self._sleepers)
 
     async def _rest(self, seconds: float) -> None:
-        """Wait; whoever sleeps looks for himself meanwhile."""
+        """Wait before the next try; sleeping workers poll meanwhile."""
         assert self._changed is not None
         end = asyncio.get_running_loop().time() + seconds
         while not self._stopping and (left := end - asyncio.get_running_loop().time()) > 0:
@@ -150,7 +150,7 @@ class Watchers:
             self.signal(work=True, ended=True)
 
     async def _listen(self, connection: Connection) -> None:
-        """Listen on one connection until it is lost or nobody needs it."""
+        """Listen on one connection until it is lost or there are no watchers."""
         assert self._changed is not None
         lost = asyncio.Event()
         heard = asyncio.Event()
