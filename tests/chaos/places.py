@@ -133,6 +133,7 @@ class PostgresPlace(Place):
         self.server = PostgresProcess("fsync=off", "synchronous_commit=on")
         self.server.start()
         self.proxies = [Proxy(self.server.port)]
+        self.backends: list[int] = []
 
     @property
     def url(self) -> str:
@@ -151,6 +152,7 @@ class PostgresPlace(Place):
         }
 
     def _kill(self, dice: random.Random) -> float:
+        self.backends = self._children()
         self.server.kill()
         return dice.choice([0.1, 1, 3])
 
@@ -165,15 +167,16 @@ class PostgresPlace(Place):
         self._signal(signal.SIGSTOP)
         return dice.choice([0.3, 1, 2, 4])
 
+    def _children(self) -> list[int]:
+        """The server's other processes."""
+        assert self.server.process is not None
+        command = ["ps", "-o", "pid=", "--ppid", str(self.server.process.pid)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        return [int(pid) for pid in found.stdout.split()]
+
     def _signal(self, number: signal.Signals) -> None:
         assert self.server.process is not None
-        found = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(self.server.process.pid)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for pid in [self.server.process.pid, *map(int, found.stdout.split())]:
+        for pid in [self.server.process.pid, *self._children()]:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -186,7 +189,13 @@ class PostgresPlace(Place):
         super().heal()
 
     def _start(self) -> None:
-        # Backends outlive a killed postmaster for an instant, and the new one refuses to start beside them.
+        # The new server refuses to start beside processes of the killed one. Most see its death at once; one that waits for
+        # the first message of a silent connection does not.
+        for pid in self.backends:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.backends = []
+
         def started() -> bool:
             with suppress(RuntimeError):
                 self.server.start()
