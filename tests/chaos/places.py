@@ -189,8 +189,8 @@ class PostgresPlace(Place):
         super().heal()
 
     def _start(self) -> None:
-        # The new server refuses to start beside processes of the killed one. Most see its death at once; one that waits for
-        # the first message of a silent connection does not.
+        # The new server refuses to start beside processes of the killed one. Most see its death at once; one that
+        # waits for the first message of a silent connection does not.
         for pid in self.backends:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
