@@ -16,6 +16,8 @@ from headgate.retry import RetryPolicy
 
 MAX_PRIORITY = 99
 DEFAULT_PRIORITY = 50
+INTERNAL_QUEUE = "headgate"
+"""The queue of workers' own jobs (refreshes of floating limits): few, short, and first. No other job may use it."""
 
 
 class JobState(StrEnum):

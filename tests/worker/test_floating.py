@@ -8,13 +8,12 @@ import pytest
 from headgate.clock import SECOND
 from headgate.engine.contract import Filter, Limit
 from headgate.engine.memory import MemoryEngine
-from headgate.job import JobState
+from headgate.job import INTERNAL_QUEUE, JobState
 from headgate.keys import Key, canonical
 from headgate.limits import FloatingRule
 from headgate.worker import run_until_idle
 from headgate.worker.duties.floating import Floating
 from headgate.worker.events import Events
-from headgate.worker.queues import INTERNAL_QUEUE
 from tests.worker.stand_in import StandIn, ended, put, tasks, working
 
 KEY = Key("llm", "acct_1")

@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from headgate.errors import ConfigError
+from headgate.job import INTERNAL_QUEUE
 from headgate.worker.options import MOST_THREADS, options
-from headgate.worker.queues import INTERNAL_QUEUE, Queues
+from headgate.worker.queues import Queues
 
 
 def test_a_list_of_queues_is_served_strictly_in_its_order():

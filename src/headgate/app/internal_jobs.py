@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from headgate.app.options import RESERVED_QUEUE
 from headgate.engine.contract import Engine, Filter
-from headgate.job import Job
+from headgate.job import INTERNAL_QUEUE, Job
 
 PAGE = 500
 
@@ -24,7 +23,7 @@ async def find(engine: Engine, wanted: Filter, most: int, after: str | None) -> 
     while len(found) < most:
         size = min(PAGE, most) if hides(wanted) else most
         page = await engine.find(wanted, limit=size, after=after)
-        found += [job for job in page if not (hides(wanted) and job.queue == RESERVED_QUEUE)]
+        found += [job for job in page if not (hides(wanted) and job.queue == INTERNAL_QUEUE)]
         if len(page) < size:
             break
         after = page[-1].id
@@ -35,7 +34,7 @@ async def count(engine: Engine, wanted: Filter) -> int:
     """How many of the program's own jobs match."""
     number = await engine.count(wanted)
     if number and hides(wanted):
-        number -= await engine.count(msgspec.structs.replace(wanted, queue=RESERVED_QUEUE))
+        number -= await engine.count(msgspec.structs.replace(wanted, queue=INTERNAL_QUEUE))
     return max(number, 0)
 
 
@@ -43,6 +42,6 @@ async def pages(engine: Engine, wanted: Filter, size: int, *, gone: bool) -> Asy
     """The ids that match, page by page; `gone` says that what was yielded is not there any more afterwards."""
     after: str | None = None
     while page := await engine.find(wanted, limit=size, after=after):
-        shown = [job.id for job in page if not (hides(wanted) and job.queue == RESERVED_QUEUE)]
+        shown = [job.id for job in page if not (hides(wanted) and job.queue == INTERNAL_QUEUE)]
         yield shown
         after = None if gone and len(shown) == len(page) else page[-1].id

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 
-from headgate.app.options import RESERVED_QUEUE
 from headgate.engine.contract import Engine, Filter
 from headgate.errors import EngineError
+from headgate.job import INTERNAL_QUEUE
 from headgate.keys import parse
 
 SHOWN = 10
@@ -22,7 +22,7 @@ async def unknown_queue(engine: Engine, queue: str, declared: Iterable[str]) -> 
         known.update(status.worker.queues or ())
     if queue in known or await engine.count(Filter(queue=queue)):
         return None
-    return f"nothing uses queue {queue!r}{instead(queue, known - {RESERVED_QUEUE})}"
+    return f"nothing uses queue {queue!r}{instead(queue, known - {INTERNAL_QUEUE})}"
 
 
 async def unknown_queues(engine: Engine, queues: Iterable[str] | None, declared: Iterable[str]) -> list[str]:

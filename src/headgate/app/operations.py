@@ -17,7 +17,6 @@ from headgate.app.filters import JobFilter, engine_filter, says_nothing
 from headgate.app.handle import JobHandle, not_found
 from headgate.app.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
 from headgate.app.known_names import unknown_cap, unknown_limit, unknown_queue, unknown_task
-from headgate.app.options import RESERVED_QUEUE
 from headgate.app.steering import Changed, Verb, fitting_states, steer_ids, steer_matching, steer_one
 from headgate.app.sync import SyncLoop, twin
 from headgate.app.task import AnyTask
@@ -25,6 +24,7 @@ from headgate.clock import duration_us, from_us, instant_us
 from headgate.engine.contract import LimitPlace, Override, QueueStatus
 from headgate.engine.rules.status import place as status_place
 from headgate.errors import ConfigError
+from headgate.job import INTERNAL_QUEUE
 from headgate.keys import check_text, parse
 from headgate.limits.declared import MAX_NUMBER, check_max
 
@@ -109,7 +109,7 @@ class Operations:
     async def queues(self) -> list[QueueStatus]:
         """Every queue that has unfinished jobs or is paused."""
         found = await (await self._client.engine()).queues()
-        return [queue for queue in found if queue.name != RESERVED_QUEUE]
+        return [queue for queue in found if queue.name != INTERNAL_QUEUE]
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers."""

@@ -9,11 +9,10 @@ from typing import Any, Literal, get_args
 from headgate.clock import SECOND, duration_us, instant_us
 from headgate.codec import encode_text
 from headgate.errors import ConfigError
-from headgate.job import MAX_PRIORITY
+from headgate.job import INTERNAL_QUEUE, MAX_PRIORITY
 from headgate.keys import check_text
 
 OnConflict = Literal["return", "raise", "replace"]
-RESERVED_QUEUE = "headgate"
 LEAST_RETENTION = 10 * SECOND
 """`result()` reads the record of an ended job: with `retention=0` it would find nothing."""
 
@@ -62,7 +61,7 @@ def check_priority(value: Any) -> int:
 
 def check_queue(value: Any) -> str:
     """Any text but the name that Headgate keeps for its own jobs."""
-    if value == RESERVED_QUEUE:
+    if value == INTERNAL_QUEUE:
         raise ConfigError(f"queue {value!r} is reserved for Headgate's own jobs; choose another name")
     return check_text(value, "queue")
 

@@ -30,8 +30,7 @@ from headgate.hooks.delivery import Delivery
 from headgate.hooks.enqueued import enqueued_event
 from headgate.hooks.events import JobEvent, JobEventName
 from headgate.hooks.listeners import Listeners
-from headgate.job import NewJob
-from headgate.worker.queues import INTERNAL_QUEUE
+from headgate.job import INTERNAL_QUEUE, NewJob
 
 LAST_WORDS = 5.0
 """Seconds that asynchronous listeners have at the end of a worker."""

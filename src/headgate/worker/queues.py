@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from headgate.errors import ConfigError
+from headgate.job import INTERNAL_QUEUE
 from headgate.keys import check_text
-
-INTERNAL_QUEUE = "headgate"
-"""The queue of the worker's own jobs (refreshes of floating limits): few, short, and first."""
 
 
 class Queues:

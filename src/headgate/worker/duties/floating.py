@@ -20,13 +20,12 @@ from headgate.engine.contract import Engine, KeyInUse
 from headgate.errors import ConfigError, PayloadError
 from headgate.hooks.dependencies import Dependency
 from headgate.ids import new_id
-from headgate.job import NewJob
+from headgate.job import INTERNAL_QUEUE, NewJob
 from headgate.keys import Key
 from headgate.limits import FloatingLimitView, FloatingRule
 from headgate.retry import Retry
 from headgate.worker.duties.duty import jittered
 from headgate.worker.events import Events
-from headgate.worker.queues import INTERNAL_QUEUE
 
 log = logging.getLogger("headgate.worker")
 

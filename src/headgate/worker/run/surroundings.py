@@ -26,9 +26,9 @@ from headgate.hooks.filling import Filling, KeptDependencies
 from headgate.hooks.hooks import Hooks
 from headgate.hooks.lifespan import entered
 from headgate.hooks.middleware import around
+from headgate.job import INTERNAL_QUEUE
 from headgate.worker.job_events import JobEvents
 from headgate.worker.options import Options
-from headgate.worker.queues import INTERNAL_QUEUE
 from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.threads import Threads
 
