@@ -1,7 +1,7 @@
 """Jobs: their states, what is enqueued, what is stored.
 
 Times and durations are whole microseconds here; the public surface speaks datetimes and seconds. Arguments, results,
-progress and metadata are JSON texts that stores keep and never read.
+progress, metadata and headers are JSON texts that stores keep and never read.
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     on_conflict: Literal["return", "raise", "replace"] = "return"
     metadata: str | None = None
     retention: int | None = None
+    headers: str | None = None
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,3 +126,4 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[PastAttempt, ...]
     suspicion: int = 0
     lost: int = 0
+    headers: str | None = None

@@ -134,7 +134,8 @@ class ImportResult(Record, frozen=True):
 class Worker(Record, frozen=True):
     """A worker as it registers. `queues` None serves every queue; `tasks` are the ones that it can run.
 
-    `concurrency` also bounds how many suspects it runs at once (blame.py).
+    `concurrency` also bounds how many suspects it runs at once (blame.py). `threaded` are those of its tasks that need
+    a thread.
     """
 
     id: str
@@ -144,6 +145,7 @@ class Worker(Record, frozen=True):
     host: str = ""
     pid: int = 0
     concurrency: int = 0
+    threaded: frozenset[str] = frozenset()
 
 
 class WorkerStatus(Record, frozen=True):
@@ -177,6 +179,7 @@ class Attempt(Record, frozen=True):
     progress: str | None = None
     suspicion: int = 0
     due: int = 0
+    headers: str | None = None
 
 
 class Succeeded(Record, frozen=True):
@@ -237,7 +240,8 @@ class Exchanged(Record, frozen=True):
     `refused` are the reports (job, attempt) that matched no running attempt of this worker. `cancelling` are the jobs
     this worker runs for which a cancel was asked. `next_due` is when a sweep will next have work. `more` says that it
     stopped looking before it had all it wanted, so that it pays to ask again at once. `set_aside` names the
-    tasks of jobs that this exchange set aside because the worker does not know them.
+    tasks of jobs that this exchange set aside because the worker does not know them. `parked` names the limits that
+    refused jobs which this exchange wanted to start, with how many each.
     """
 
     attempts: tuple[Attempt, ...]
@@ -247,6 +251,7 @@ class Exchanged(Record, frozen=True):
     more: bool
     now: int
     set_aside: tuple[str, ...] = ()
+    parked: tuple[tuple[str, int], ...] = ()
 
 
 class Beat(Record, frozen=True):
@@ -324,7 +329,8 @@ class Filter(Record, frozen=True):
     """Which jobs to find; what is None does not matter, an empty tuple matches nothing.
 
     `waiting_on` is a key's text form: `name=value` finds the jobs that wait on this key, of any tenant or shared;
-    `name` alone those that wait on any key of the limit.
+    `name` alone those that wait on any key of the limit. `error` is a text that the first line of the job's error
+    contains. `ended_since` and `ended_until` (the latter exclusive) find ended jobs only.
     """
 
     states: tuple[JobState, ...] | None = None
@@ -334,10 +340,13 @@ class Filter(Record, frozen=True):
     waiting_on: str | None = None
     ids: tuple[str, ...] | None = None
     unique: str | None = None
+    error: str | None = None
+    ended_since: int | None = None
+    ended_until: int | None = None
 
 
 class QueueStatus(Record, frozen=True):
-    """A queue as it stands."""
+    """A queue as it stands. `oldest` is the earliest due time of its ready jobs."""
 
     name: str
     paused: bool
@@ -345,6 +354,7 @@ class QueueStatus(Record, frozen=True):
     ready: int
     waiting: int
     running: int
+    oldest: int | None = None
 
 
 # ── explanations and audit ───────────────────────────────────────────────────────────────────────────────────────────
