@@ -81,7 +81,8 @@ time.monotonic = lambda: real_monotonic() + SHIFT
     place.worker(before=shifted.replace("SHIFT", "300"), lease=1, concurrency=2)
     place.worker(before=shifted.replace("SHIFT", "-300"), lease=1, concurrency=2)
     visit = place.shop.visit
-    handles = [visit.enqueue_sync(n % 4, 0.01) for n in range(80)]
+    # Four keys and two places per worker: the first four, which take long, need both of them.
+    handles = [visit.enqueue_sync(n % 4, 1.5 if n < 4 else 0.01) for n in range(80)]
     delayed = visit.options(delay=1.5).enqueue_sync(99)
     until_done()
     assert place.record.overlaps() == dict.fromkeys([*(f"customer={n}" for n in range(4)), "customer=99"], 1)
