@@ -10,7 +10,7 @@ from typing import Any
 
 @contextlib.asynccontextmanager
 async def running(work: Coroutine[Any, Any, Any]) -> AsyncGenerator[None]:
-    """Run `work` meanwhile, then cancel it. Should it fail, the process ends: nobody would wait for anything else."""
+    """Run `work` meanwhile, then cancel it. Should it fail, the process ends: the run waits for nothing else."""
     task = asyncio.create_task(work)
     task.add_done_callback(_end_with)
     yield

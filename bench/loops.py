@@ -1,4 +1,4 @@
-"""The event loop that everybody runs on: uvloop where it is installed. Standard library only."""
+"""The event loop that every system runs on: uvloop where it is installed. Standard library only."""
 
 import asyncio
 from collections.abc import Callable

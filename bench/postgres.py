@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tests.support.postgres_server import PostgresProcess
 
-# `pg_stat_statements` counts for the row about traffic; everybody is measured with it.
+# `pg_stat_statements` counts for the row about traffic; every system is measured with it.
 SETTINGS = ("shared_buffers=256MB", "max_wal_size=4GB", "shared_preload_libraries=pg_stat_statements")
 
 _numbers = itertools.count(1)

@@ -1,4 +1,4 @@
-"""What is measured: the lines of the table, with the sizes of each. `targets.py` says on whom and what to reach."""
+"""What is measured: the lines of the table, with the sizes of each. `targets.py` says on which systems, and what to reach."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,7 +48,7 @@ class Row:
     timeout: float | None = None
 
     def to(self, *checks: Check, beside: tuple[Entry, ...] = (), **params: Any) -> Self:
-        """This row with what Headgate has to reach, and beside whom."""
+        """This row with what Headgate has to reach, and beside which systems."""
         return replace(self, checks=checks, peers=beside, params={**self.params, **params})
 
 

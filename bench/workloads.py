@@ -42,7 +42,7 @@ async def drain(kind: Kind, scratch: Path, url: str, jobs: int, concurrency: int
 
 
 async def enqueue(kind: Kind, scratch: Path, url: str, jobs: int, **settings: Any) -> Figures:
-    """Enqueue one job after another, each awaited; nobody works."""
+    """Enqueue one job after another, each awaited; no worker runs."""
     queue = kind(url, Jobs(), **settings)
     await queue.install()
     async with queue.opened():
@@ -135,7 +135,7 @@ async def waiting(
         alone = [await rate() for _ in range(drains)]
         await queue.enqueue_limited([0] * waiting)
         beside = [await rate() for _ in range(drains)]
-        # Peers are ended with their process: nobody waits for all that waited.
+        # Peers are ended with their process: the run does not wait for all that waited.
         figures = {
             "rate": max(beside),
             "plain_rate": max(alone),

@@ -1,4 +1,4 @@
-"""Moving from another queue: jobs come with their attempts, and go on where they were. Bad records stop nobody else."""
+"""Moving from another queue: jobs come with their attempts, and go on where they were. Bad records stop no others."""
 
 import asyncio
 from typing import Any

@@ -17,7 +17,7 @@ POLL = timedelta(milliseconds=10)
 
 
 class DocketQueue(Contender):
-    """Tuned: as many jobs at once as everybody, and a look for new ones every 10 ms instead of 250."""
+    """Tuned: as many jobs at once as the others, and a look for new ones every 10 ms instead of 250."""
 
     def __init__(self, url: str, jobs: Jobs, concurrency: int = 100, tuned: bool = True) -> None:
         super().__init__(url, jobs, concurrency)

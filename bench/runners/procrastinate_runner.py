@@ -18,7 +18,7 @@ POOL = 10  # connections; 4, 20 and 50 were slower
 
 
 class ProcrastinateQueue(Contender):
-    """As many jobs at once as everybody."""
+    """As many jobs at once as the others."""
 
     def __init__(self, url: str, jobs: Jobs, concurrency: int = 100) -> None:
         super().__init__(url, jobs, concurrency)

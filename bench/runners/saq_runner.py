@@ -14,7 +14,7 @@ from bench.contender import Contender, Jobs
 
 
 class SaqQueue(Contender):
-    """As many jobs at once as everybody."""
+    """As many jobs at once as the others."""
 
     def __init__(self, url: str, jobs: Jobs, concurrency: int = 100) -> None:
         super().__init__(url, jobs, concurrency)

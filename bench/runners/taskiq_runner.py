@@ -15,7 +15,7 @@ from bench.contender import Contender, Jobs
 
 
 class TaskiqQueue(Contender):
-    """As many jobs at once as everybody; no results are kept."""
+    """As many jobs at once as the others; no results are kept."""
 
     def __init__(self, url: str, jobs: Jobs, concurrency: int = 100) -> None:
         super().__init__(url, jobs, concurrency)

@@ -1,4 +1,4 @@
-"""What limits cost that refuse nobody."""
+"""What limits cost that refuse no job."""
 
 import time
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from headgate import App, ConcurrencyLimit
 from headgate.job import NewJob
 
 WARM_UP = 500
-ROOM = 1_000  # more than ever run at once: such a limit costs its bookkeeping and refuses nobody
+ROOM = 1_000  # more than ever run at once: such a limit costs its bookkeeping and refuses no job
 
 
 async def three_limits(scratch: Path, url: str, jobs: int, concurrency: int) -> Figures:

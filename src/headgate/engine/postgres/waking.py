@@ -225,7 +225,7 @@ class Watchers:
             self.signal(work=True, ended=True)
 
     async def _forget(self, connection: Connection) -> None:
-        """Nobody needs to notify this process."""
+        """No step needs to notify this process."""
         async with asyncio.timeout(ANSWER_TIMEOUT):
             await connection.execute(f"DELETE FROM {quoted(self._schema)}.listeners WHERE id = $1", self.id)
 

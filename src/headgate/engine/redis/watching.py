@@ -32,7 +32,7 @@ _read_queues = msgspec.msgpack.Decoder(list[str]).decode
 
 class Listened:
     """What a listener needs of the store: a fresh connection, the channels of a kind, what means that the connection
-    was lost, whom to tell so that the next one may go to another server, and the partition of a channel."""
+    was lost, which callback to tell so that the next one may go to another server, and the partition of a channel."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@
 --   timers     one per rate key that is waited for
 --   limits, overrides, computed   the numbers in force; `meta.rules` counts their changes so that processes
 --              know when to read them again
---   workers    leases          paused     queues nobody may claim from          ticks      periodic tasks
+--   workers    leases          paused     queues not to be claimed from          ticks      periodic tasks
 --
 -- Times are microseconds since 1970. A key is its ident text (see keys.py).
 
