@@ -1,4 +1,4 @@
-"""What is measured: the lines of the table, with the sizes of each. `targets.py` says on which systems, and what to reach."""
+"""What is measured: the lines of the table, with the sizes of each. `targets.py` says on which systems."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
