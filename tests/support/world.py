@@ -216,7 +216,7 @@ class World:
         engine: Engine | None = None,
         **how: Any,
     ) -> Exchanged:
-        """One exchange as it is; `how` are its `number` and `suspects`."""
+        """One exchange as it is; `how` are its `number`, `suspects` and `threads`."""
         if worker not in self.workers:
             await self.worker(worker)
         answer = await (engine or self.engine).exchange(worker, reports, want, queues, now=self.now, **how)

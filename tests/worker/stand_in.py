@@ -209,11 +209,12 @@ class FailingEngine(MemoryEngine):
         *,
         number: int | None = None,
         suspects: bool = True,
+        threads: int | None = None,
         now: int | None = None,
     ) -> Exchanged:
         self._check()
         answer = await super().exchange(
-            worker, reports, want, queues, number=number, suspects=suspects, now=now
+            worker, reports, want, queues, number=number, suspects=suspects, threads=threads, now=now
         )
         self.exchanges.append(tuple(reports))
         if self.lose_answers and (answer.attempts or reports):

@@ -325,6 +325,13 @@ class Verdict(Record, frozen=True):
     state: JobState | None
 
 
+class NewArguments(Record, frozen=True):
+    """What a job is restarted with instead of what it had: arguments as JSON, and the keys that they need."""
+
+    args: str
+    uses: tuple[Use, ...] = ()
+
+
 class Filter(Record, frozen=True):
     """Which jobs to find; what is None does not matter, an empty tuple matches nothing.
 

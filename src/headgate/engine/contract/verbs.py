@@ -25,6 +25,7 @@ from headgate.engine.contract.records import (
     LimitPlace,
     LimitStatus,
     Lost,
+    NewArguments,
     Override,
     QueueStatus,
     Rechecked,
@@ -74,6 +75,7 @@ class Part(ABC):
         *,
         number: int | None = None,
         suspects: bool = True,
+        threads: int | None = None,
         now: int | None = None,
     ) -> Exchanged:
         """Settle what finished, then claim up to `want` jobs, in one step.
@@ -89,6 +91,11 @@ class Part(ABC):
         Suspects (rule 15) are claimed only as far as the worker has room for them (blame.py), and where `suspects` is
         False only those of level 1, as if no others stood in line; meanwhile they stay ready, in a line of their own,
         out of the way of other jobs.
+
+        `threads` is how many of the claimed jobs may be of tasks that the worker registered as `threaded`; None is any
+        number. Further jobs of such tasks are passed over: they stay as they are, with what they were offered, and jobs
+        of other tasks behind them are claimed in their order. A claim passes over PASS_OVER_MOST (rules/admission.py)
+        of them at most.
         """
 
     @abstractmethod
@@ -182,8 +189,11 @@ class Engine(Part):
         """Scheduled, ready and waiting jobs end at once; running ones are asked to. Ended ones refuse."""
 
     @abstractmethod
-    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
-        """Failed and cancelled jobs arrive anew, due now, with fresh retries; attempt numbers go on."""
+    async def restart(
+        self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
+    ) -> list[Verdict]:
+        """Failed and cancelled jobs arrive anew, due now, with fresh retries; attempt numbers go on. `arguments`
+        replace those of the jobs, and the keys that follow from them; a use of an undeclared limit raises ConfigError."""
 
     @abstractmethod
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:

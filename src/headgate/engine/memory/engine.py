@@ -25,6 +25,7 @@ from headgate.engine.contract import (
     LimitPlace,
     LimitStatus,
     Lost,
+    NewArguments,
     Override,
     Progress,
     QueueStatus,
@@ -174,6 +175,7 @@ class MemoryEngine(Engine):
         *,
         number: int | None = None,
         suspects: bool = True,
+        threads: int | None = None,
         now: int | None = None,
     ) -> Exchanged:
         with self._transaction(now) as transaction:
@@ -246,7 +248,9 @@ class MemoryEngine(Engine):
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return self._steer(CANCEL, ids, now)
 
-    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+    async def restart(
+        self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
+    ) -> list[Verdict]:
         return self._steer(RESTART, ids, now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:

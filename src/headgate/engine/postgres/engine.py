@@ -22,6 +22,7 @@ from headgate.engine.contract import (
     LimitStatus,
     Lost,
     LostJob,
+    NewArguments,
     Override,
     QueueStatus,
     Rechecked,
@@ -258,6 +259,7 @@ class PostgresEngine(Engine):
         *,
         number: int | None = None,
         suspects: bool = True,
+        threads: int | None = None,
         now: int | None = None,
     ) -> Exchanged:
         said = rows.Reports(reports)
@@ -356,7 +358,9 @@ class PostgresEngine(Engine):
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._steer("cancel", ids, now)
 
-    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+    async def restart(
+        self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
+    ) -> list[Verdict]:
         return await self._steer("restart", ids, now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:

@@ -20,6 +20,7 @@ from headgate.engine.contract import (
     LimitPlace,
     LimitStatus,
     Lost,
+    NewArguments,
     Override,
     Part,
     QueueStatus,
@@ -210,10 +211,11 @@ class RedisEngine(Engine):
         *,
         number: int | None = None,
         suspects: bool = True,
+        threads: int | None = None,
         now: int | None = None,
     ) -> Exchanged:
         return await self._whole().exchange(
-            worker, reports, want, queues, number=number, suspects=suspects, now=now
+            worker, reports, want, queues, number=number, suspects=suspects, threads=threads, now=now
         )
 
     async def resume_worker(
@@ -246,7 +248,9 @@ class RedisEngine(Engine):
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._each("cancel", ids, now)
 
-    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+    async def restart(
+        self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
+    ) -> list[Verdict]:
         return await self._each("restart", ids, now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:

@@ -74,6 +74,7 @@ class RedisPart(Part):
         *,
         number: int | None = None,
         suspects: bool = True,
+        threads: int | None = None,
         now: int | None = None,
     ) -> Exchanged:
         served = False if queues is None else list(queues)

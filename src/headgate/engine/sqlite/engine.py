@@ -25,6 +25,7 @@ from headgate.engine.contract import (
     LimitPlace,
     LimitStatus,
     Lost,
+    NewArguments,
     Override,
     QueueStatus,
     Rechecked,
@@ -221,6 +222,7 @@ class SqliteEngine(Engine):
         *,
         number: int | None = None,
         suspects: bool = True,
+        threads: int | None = None,
         now: int | None = None,
     ) -> Exchanged:
         own = self._own.get(worker) or self._own.setdefault(worker, Own())
@@ -304,7 +306,9 @@ class SqliteEngine(Engine):
     async def cancel(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._write(lambda t: steer(t, CANCEL, ids), now)
 
-    async def restart(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
+    async def restart(
+        self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
+    ) -> list[Verdict]:
         return await self._write(lambda t: steer(t, RESTART, ids), now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
