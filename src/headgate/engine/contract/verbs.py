@@ -193,7 +193,7 @@ class Engine(Part):
         self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
     ) -> list[Verdict]:
         """Failed and cancelled jobs arrive anew, due now, with fresh retries; attempt numbers go on. `arguments`
-        replace those of the jobs, and the keys that follow from them; a use of an undeclared limit raises ConfigError."""
+        replace those of the jobs, and their keys; a use of an undeclared limit raises ConfigError."""
 
     @abstractmethod
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
