@@ -86,7 +86,8 @@ clean: ## Remove .venv, caches and build results
 $(STAMP): pyproject.toml | $(BIN)/python
 	@rm -f $@
 	@printf 'Installing Headgate and its tools into $(VENV) (a minute or two the first time) '
-	@{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[dev]' 2>&1 \
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off 'pip>=25.1' 2>&1 \
+	  && $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -e '.[all]' --group dev 2>&1 \
 	  && touch $@; } | tee $(LOG) | while read -r line; do printf .; done; echo
 	@test -e $@ || { tail -n 25 $(LOG); echo "The installation failed; the whole log is in $(LOG)."; exit 1; }
 
