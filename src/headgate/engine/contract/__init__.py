@@ -1,48 +1,56 @@
-"""The engine contract: `verbs` says what every store does, `records` what travels through it."""
+"""The engine contract: `verbs` says what every store does, the records what travels through it."""
 
-from headgate.engine.contract.records import (
-    DAY,
-    Algorithm,
-    Attempt,
-    Beat,
+from headgate.engine.contract.job_records import (
     Enqueued,
-    Exchanged,
-    Facts,
-    Failed,
     Filter,
-    Holder,
     ImportedJob,
     ImportResult,
-    JobView,
+    NewArguments,
+    Verdict,
+)
+from headgate.engine.contract.limit_records import (
+    Algorithm,
     KeyInUse,
-    Known,
     Limit,
     LimitKind,
     LimitPlace,
     LimitStatus,
+    Override,
+)
+from headgate.engine.contract.record import (
+    DAY,
+    Record,
+    Settings,
+)
+from headgate.engine.contract.verbs import Engine, EnqueuesWithin, Part, Versioned, Wake
+from headgate.engine.contract.view_records import (
+    Facts,
+    Holder,
+    JobView,
+    QueueStatus,
+    Snapshot,
+)
+from headgate.engine.contract.work_records import (
+    Attempt,
+    Beat,
+    Exchanged,
+    Failed,
+    Known,
     Lost,
     LostJob,
-    NewArguments,
     Outcome,
-    Override,
     Progress,
-    QueueStatus,
     Rechecked,
-    Record,
     Released,
     Report,
     Resumed,
-    Settings,
-    Snapshot,
     Snoozed,
     Stopped,
     Succeeded,
     Swept,
-    Verdict,
     Worker,
     WorkerStatus,
 )
-from headgate.engine.contract.verbs import Engine, EnqueuesWithin, Part, Versioned, Wake
 
 __all__ = [
     "DAY",

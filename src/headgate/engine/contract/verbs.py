@@ -11,29 +11,35 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from headgate.engine.contract.records import (
-    Beat,
+from headgate.engine.contract.job_records import (
     Enqueued,
-    Exchanged,
-    Facts,
     Filter,
     ImportedJob,
     ImportResult,
+    NewArguments,
+    Verdict,
+)
+from headgate.engine.contract.limit_records import (
     KeyInUse,
-    Known,
     Limit,
     LimitPlace,
     LimitStatus,
-    Lost,
-    NewArguments,
     Override,
+)
+from headgate.engine.contract.view_records import (
+    Facts,
     QueueStatus,
+    Snapshot,
+)
+from headgate.engine.contract.work_records import (
+    Beat,
+    Exchanged,
+    Known,
+    Lost,
     Rechecked,
     Report,
     Resumed,
-    Snapshot,
     Swept,
-    Verdict,
     Worker,
     WorkerStatus,
 )
@@ -93,9 +99,9 @@ class Part(ABC):
         out of the way of other jobs.
 
         `threads` is how many of the claimed jobs may be of tasks that the worker registered as `threaded`; None is any
-        number. Further jobs of such tasks are passed over: they stay as they are, with what they were offered, and jobs
-        of other tasks behind them are claimed in their order. A claim passes over PASS_OVER_MOST (rules/admission.py)
-        of them at most.
+        number. Further jobs of such tasks that the claim meets are set aside as well: they stay ready, in their order
+        and with what they were offered, for claims that have threads to spare, of this worker or another. Jobs of other
+        tasks behind them are claimed meanwhile.
         """
 
     @abstractmethod

@@ -1,0 +1,95 @@
+"""How a store stands: queues, explanations, and all that the audit looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headgate.engine.contract.limit_records import LimitStatus
+from headgate.engine.contract.record import Record
+from headgate.job import Job, JobState
+from headgate.keys import Use
+
+
+class QueueStatus(Record, frozen=True):
+    """A queue as it stands. `oldest` is the earliest due time of its ready jobs."""
+
+    name: str
+    paused: bool
+    scheduled: int
+    ready: int
+    waiting: int
+    running: int
+    oldest: int | None = None
+
+
+class Holder(Record, frozen=True):
+    """Who holds a slot. `reserved` marks a waiting job's reservation (rule 7)."""
+
+    job: str
+    task: str
+    worker: str | None
+    since: int
+    reserved: bool
+
+
+class Facts(Record, frozen=True):
+    """All that explains why a job is where it is; the words are put together above the engines.
+
+    For a waiting job: the limit it waits on, up to ten holders, what the key has `offered` to ready jobs of its queue,
+    `place` (1 is next) among the waiters of its queue, and `earliest` for a rate. For a ready one: whether its queue is
+    paused, how many live workers serve the queue, and how many of these know the task.
+    """
+
+    job: Job
+    limit: LimitStatus | None
+    holders: tuple[Holder, ...]
+    offered: int
+    place: int | None
+    earliest: int | None
+    paused: bool
+    serving: int
+    knowing: int
+    now: int
+
+
+class JobView(Record, frozen=True):
+    """An unfinished job as the audit and the comparison of engines see it."""
+
+    id: str
+    state: JobState
+    queue: str
+    task: str
+    order: tuple[int, int]
+    due: int
+    uses: tuple[Use, ...]
+    waiting_on: str | None
+    offered_by: str | None
+    refusals: int | None
+    worker: str | None
+    attempt: int
+    tries: int
+    set_aside: bool
+    suspicion: int = 0
+    lost: int = 0
+
+
+class Snapshot(Record, frozen=True):
+    """Everything that admission depends on, read at one instant. `uses` of a view include the caps of task and queue.
+
+    `holders` maps a key to {job id: reserved}; `free` is what each key that is held or waited for has left (None:
+    no limit); `timers` are the armed timers of rate keys; `most` is the largest number of tokens that each rate key
+    with waiters can ever have (left out where there is no limit). `unsettled` are keys that the store has noted down
+    to be looked at: the next claim or sweep offers what room they have.
+    """
+
+    jobs: tuple[JobView, ...]
+    holders: Mapping[str, Mapping[str, bool]]
+    free: Mapping[str, int | None]
+    timers: Mapping[str, int]
+    workers: frozenset[str]
+    now: int
+    most: Mapping[str, int] = {}
+    unsettled: frozenset[str] = frozenset()
+    torn: bool = False
+    """Whether it was read in several steps between which the store changed: a problem that it shows counts only if a
+    second snapshot shows it, too."""
