@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headgate.app.explain import Explanation
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
-    from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, WorkerInfo
+    from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, QueueInfo, WorkerInfo
     from headgate.app.steering import Changed
     from headgate.app.stream import JobUpdate
     from headgate.app.task import AsyncTask, SyncTask, Task
@@ -88,6 +88,7 @@ __all__ = [
     "LimitInfo",
     "OverrideInfo",
     "PayloadError",
+    "QueueInfo",
     "RateLimit",
     "Retry",
     "RetryLater",
@@ -113,7 +114,7 @@ _ROOMS = {
     "app.explain": ("Explanation",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
-    "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "WorkerInfo"),
+    "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "QueueInfo", "WorkerInfo"),
     "job": ("JobState",),
     "limits": ("ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
     "limits.imported": ("ImportLimit",),

@@ -191,7 +191,9 @@ def test_queues_are_counted(store: Headgate) -> None:
     store.enqueue("send", "to=eve", "--delay", "1h")
     store("pause", "email")
     assert "paused" in store("queues").out
-    assert store("queues", "--json").document == {
+    document = store("queues", "--json").document
+    document.pop("oldest")
+    assert document == {
         "name": "email", "paused": True, "scheduled": 1, "ready": 1, "waiting": 1, "running": 0,
     }  # fmt: skip
 

@@ -214,4 +214,5 @@ async def test_an_attempt_carries_all_that_a_worker_needs(world: World) -> None:
         "started_at": world.at(1),
         "progress": None,
         "suspicion": 0,
+        "headers": None,
     }

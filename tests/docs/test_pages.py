@@ -13,7 +13,6 @@ import pytest
 
 import headgate
 import headgate.testing
-from headgate.engine.contract import QueueStatus
 from tests.docs.shell import root, walk
 from tests.support.docs_pages import PAGES, ROOT, name_of, prose
 
@@ -166,7 +165,7 @@ def fields_of(command: str) -> list[str]:
     [
         ("jobs", headgate.JobInfo),
         ("explain", headgate.Explanation),
-        ("queues", QueueStatus),
+        ("queues", headgate.QueueInfo),
         ("limits", headgate.LimitInfo),
         ("workers", headgate.WorkerInfo),
     ],

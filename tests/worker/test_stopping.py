@@ -12,6 +12,7 @@ from headgate.errors import HeadgateError
 from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.worker import Worker
+from headgate.worker.run.worker_run import WorkerRun
 from tests.support.waiting import turns, until
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, put, stored, tasks, working
 
@@ -272,6 +273,16 @@ async def test_a_signal_stops_a_worker_that_owns_the_process(engine, number):
     os.kill(os.getpid(), number)
     await working
     assert signal.getsignal(number) is before
+
+
+async def test_a_signal_that_comes_before_the_worker_has_begun_stops_it(engine, monkeypatch):
+    def signalled(*args, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return WorkerRun(*args, **options)
+
+    monkeypatch.setattr("headgate.worker.worker.WorkerRun", signalled)
+    await asyncio.wait_for(Worker(engine, {}).run(signals=True), 20)
+    assert await engine.workers() == []
 
 
 async def test_an_embedded_worker_leaves_signals_alone(engine):

@@ -10,7 +10,7 @@ import msgspec
 
 from headgate.clock import from_us
 from headgate.codec import decode, decode_object
-from headgate.engine.contract import LimitKind, LimitStatus, Override, WorkerStatus
+from headgate.engine.contract import LimitKind, LimitStatus, Override, QueueStatus, WorkerStatus
 from headgate.job import AttemptOutcome, Job, JobState, PastAttempt
 from headgate.keys import Key
 from headgate.retry import RetryPolicy
@@ -168,6 +168,31 @@ def _override(override: Override) -> OverrideInfo:
         at=from_us(override.at),
         why=override.why,
         until=_when(override.until),
+    )
+
+
+class QueueInfo(Info, frozen=True):
+    """A queue that has unfinished jobs or is paused. `oldest` is since when the first of its ready jobs could run."""
+
+    name: str
+    paused: bool
+    scheduled: int
+    ready: int
+    waiting: int
+    running: int
+    oldest: datetime | None
+
+
+def queue_info(status: QueueStatus) -> QueueInfo:
+    """A queue's status for people."""
+    return QueueInfo(
+        name=status.name,
+        paused=status.paused,
+        scheduled=status.scheduled,
+        ready=status.ready,
+        waiting=status.waiting,
+        running=status.running,
+        oldest=_when(status.oldest),
     )
 
 

@@ -15,13 +15,22 @@ from headgate.app.defaults import TaskDefaults
 from headgate.app.explain import Explanation
 from headgate.app.filters import JobFilter, engine_filter, says_nothing
 from headgate.app.handle import JobHandle, not_found
-from headgate.app.info import JobInfo, LimitInfo, WorkerInfo, job_info, limit_info, worker_info
+from headgate.app.info import (
+    JobInfo,
+    LimitInfo,
+    QueueInfo,
+    WorkerInfo,
+    job_info,
+    limit_info,
+    queue_info,
+    worker_info,
+)
 from headgate.app.known_names import unknown_cap, unknown_limit, unknown_queue, unknown_task
 from headgate.app.steering import Changed, Verb, fitting_states, steer_ids, steer_matching, steer_one
 from headgate.app.sync import SyncLoop, twin
 from headgate.app.task import AnyTask
 from headgate.clock import duration_us, from_us, instant_us
-from headgate.engine.contract import LimitPlace, Override, QueueStatus
+from headgate.engine.contract import LimitPlace, Override
 from headgate.engine.rules.status import place as status_place
 from headgate.errors import ConfigError
 from headgate.job import INTERNAL_QUEUE
@@ -106,10 +115,10 @@ class Operations:
             place = status_place(page[-1])
         return found
 
-    async def queues(self) -> list[QueueStatus]:
+    async def queues(self) -> list[QueueInfo]:
         """Every queue that has unfinished jobs or is paused."""
         found = await (await self._client.engine()).queues()
-        return [queue for queue in found if queue.name != INTERNAL_QUEUE]
+        return [queue_info(queue) for queue in found if queue.name != INTERNAL_QUEUE]
 
     async def workers(self) -> list[WorkerInfo]:
         """The registered workers."""

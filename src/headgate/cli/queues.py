@@ -18,7 +18,7 @@ def queues(json: Json = False, url: Url = None, app: AppName = None, factory: Fa
     headgate queues
 
     --json prints one queue a line: name, paused, scheduled, ready, waiting,
-    running.
+    running, oldest (the time since when a job is ready).
     """
     from rich.text import Text
 

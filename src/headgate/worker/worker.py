@@ -59,6 +59,7 @@ class Worker:
         self._worker_run: WorkerRun | None = None
         self._work: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._signalled = False
 
     @property
     def on_event(self) -> list[Listener]:
@@ -90,7 +91,8 @@ class Worker:
         """Work until stopped. With `signals`, the process is the worker's: SIGTERM and SIGINT stop it, the second one
         without waiting, and threads that do not end when they are asked to end with the process."""
         self._alone = signals
-        with _signals(self) if signals else nullcontext():
+        self._signalled = False
+        with self._signals() if signals else nullcontext():
             async with self:
                 assert self._work is not None
                 await asyncio.wait([self._work])
@@ -118,6 +120,8 @@ class Worker:
             alone=self._alone,
         )
         work = self._work = self._loop.create_task(self._worker_run.work())
+        if self._signalled:  # before there was anything to stop
+            self.stop()
         try:
             await self._begun(work)
         except BaseException:
@@ -142,6 +146,21 @@ class Worker:
         finally:
             log.info("worker %s stopped", self.id or self.options.name, extra={"worker": self.id})
             self._worker_run = None
+
+    @contextmanager
+    def _signals(self) -> Generator[None]:
+        """Stop on SIGTERM and SIGINT; put back what was there before."""
+
+        def handle(signum: int, frame: FrameType | None) -> None:
+            self._signalled = True
+            self.stop()
+
+        before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _say_started(self) -> None:
         named = self.options.queues.named
@@ -170,18 +189,3 @@ class Worker:
 def _report_crash(work: asyncio.Task[None]) -> None:
     if not work.cancelled() and (error := work.exception()) is not None:
         log.critical("the worker ended: %s", error, exc_info=error)
-
-
-@contextmanager
-def _signals(worker: Worker) -> Generator[None]:
-    """Stop the worker on SIGTERM and SIGINT; put back what was there before."""
-
-    def handle(signum: int, frame: FrameType | None) -> None:
-        worker.stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
