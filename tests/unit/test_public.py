@@ -21,9 +21,9 @@ def test_the_public_names_are_these():
         "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob", "FloatingLimit", "FloatingLimitView",
         "HeadgateError", "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled",
         "JobContext", "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState",
-        "JobUpdate", "LeaseLost", "LifespanError", "LimitInfo", "OverrideInfo", "PayloadError", "QueueInfo", "RateLimit",
-        "Retry", "RetryLater", "SchemaMismatch", "Snooze", "StaleMessage", "SyncTask", "Task", "TaskDefaults", "TaskSet",
-        "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
+        "JobUpdate", "LeaseLost", "LifespanError", "LimitInfo", "OverrideInfo", "PayloadError", "QueueInfo",
+        "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze", "StaleMessage", "SyncTask", "Task",
+        "TaskDefaults", "TaskSet", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 
