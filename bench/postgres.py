@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 @contextmanager
 def database() -> Generator[str]:
-    """An empty database, gone at the end. What it left to be written is written before anybody else is measured.
+    """An empty database, gone at the end. What it left to be written is written before the next system is measured.
 
     HEADGATE_BENCH_POSTGRES_URL names a server to use instead of one of our own.
     """

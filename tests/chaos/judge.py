@@ -19,7 +19,7 @@ from tests.chaos.notes import of
 from tests.chaos.rules import Rate
 
 MOST_SAID = 20
-"""Complaints of one check; more of the same help nobody."""
+"""Complaints of one check; more of the same would not help."""
 
 Check = Callable[[Case], Iterator[str]]
 
@@ -35,7 +35,7 @@ def _few(said: Iterator[str]) -> list[str]:
 
 
 def every_acknowledged_job_ends(case: Case) -> Iterator[str]:
-    """It is there at the end, in a state that is one; or somebody asked for its deletion, or it was not to be kept."""
+    """It is there at the end, in a state that is one; or its deletion was asked for, or it was not to be kept."""
     deleted = case.asked("delete")
     for id, job in case.acknowledged.items():
         state = case.final.states.get(id)

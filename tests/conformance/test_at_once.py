@@ -1,4 +1,4 @@
-"""How many run at once: exactly as many as every key allows, whoever asks and from wherever."""
+"""How many run at once: exactly as many as every key allows, whichever worker asks, over whichever connection."""
 
 from __future__ import annotations
 

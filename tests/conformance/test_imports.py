@@ -268,7 +268,7 @@ async def test_an_imported_job_respects_a_unique_key_in_use(world: World) -> Non
     assert await world.state("y") is None
     for id, attempts in (("z1", past("succeeded")), ("z2", past("failed", "failed", "succeeded"))):
         (result,) = await world.take_over(record(world, id, unique="u", attempts=attempts))
-        assert result == ImportResult(id, S.SUCCEEDED), "an ended one is in nobody's way"
+        assert result == ImportResult(id, S.SUCCEEDED), "an ended one is in the way of no other"
     (again,) = await world.enqueue_all(world.job("again", unique="u"))
     assert (again.id, again.created) == ("x", False)
 

@@ -337,7 +337,7 @@ async def test_a_cap_that_came_and_went_while_a_job_ran_leaves_nothing_behind(wo
 async def _pass_over(
     world: World, times: int, also: tuple[str, ...] = (), then: str = "B", **fields: object
 ) -> None:
-    """`both` needs A and `then`. So often is it offered A and refused by `then`, which somebody holds at the end."""
+    """`both` needs A and `then`. So often is it offered A and refused by `then`, which another job holds at the end."""
     await world.limit("A", 1)
     await world.limit(then, 1)
     await world.enqueue("a0", "A")

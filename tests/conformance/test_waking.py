@@ -1,4 +1,4 @@
-"""Waking: whoever sleeps is called when a job may have become ready, a cancel was asked, a job may have ended."""
+"""Waking: a sleeper is called when a job may have become ready, a cancel was asked, a job may have ended."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ async def test_a_migration_waits_its_turn_and_holds_up_nobody_for_long(
 async def test_what_was_granted_and_built_upon_the_views_outlives_a_migration(
     process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker whose user is not the owner goes on, and so does somebody's report."""
+    """A worker whose user is not the owner goes on, and so does a report that is under way."""
     for statement in ("DROP OWNED BY hand CASCADE", "DROP ROLE hand"):
         with suppress(psycopg.Error):
             process.execute(statement)

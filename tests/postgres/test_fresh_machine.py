@@ -16,7 +16,7 @@ from tests.support.postgres_binaries import NOBODY, RUN, binaries, reachable, te
 from tests.support.postgres_server import PostgresProcess
 
 ROOT = Path(__file__).parents[2]
-SOMEBODY = NOBODY
+OTHER = NOBODY
 
 START = """
 from tests.support.postgres_server import PostgresProcess
@@ -83,12 +83,12 @@ def test_the_server_starts_though_the_folder_for_temporary_files_is_the_users_ow
     assert _start([], {"TMPDIR": str(locked)}).startswith("postgres ")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_the_server_starts_for_a_user_without_rights_and_with_a_home_that_cannot_be_written_to(locked: Path):
-    as_somebody = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
-    if subprocess.run([*as_somebody, "test", "-r", __file__], check=False).returncode:
+    as_other = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
+    if subprocess.run([*as_other, "test", "-r", __file__], check=False).returncode:
         pytest.skip("this checkout is in a folder that others may not enter")
-    assert _start(as_somebody, {"HOME": str(locked)}).startswith("postgres ")
+    assert _start(as_other, {"HOME": str(locked)}).startswith("postgres ")
 
 
 def _start(prefix: list[str], environment: dict[str, str]) -> str:

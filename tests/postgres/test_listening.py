@@ -1,4 +1,4 @@
-"""Notifications between processes: only where somebody sleeps, and never missing."""
+"""Notifications between processes: only where a worker sleeps, and never missing."""
 
 from __future__ import annotations
 

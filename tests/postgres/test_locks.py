@@ -96,7 +96,7 @@ async def test_enqueue_waits_for_nobody_who_decides_on_limits(
 async def test_a_job_that_took_an_id_meanwhile_is_not_taken_for_the_one_that_had_it(
     open_engine: OpenEngine, process: PostgresProcess, verb: str
 ) -> None:
-    """Its unique key is another one, which whoever looked before does not hold; and somebody else does."""
+    """Its unique key is another one, which the earlier look does not hold, and another caller does."""
     engine, other = await open_engine(), await open_engine()
     await engine.enqueue([NewJob("a", "t", unique="first")])
     await engine.cancel(["a"])
@@ -111,7 +111,7 @@ async def test_a_job_that_took_an_id_meanwhile_is_not_taken_for_the_one_that_had
         await engine.enqueue_within(two, [NewJob("y", "t", unique="second")])
         await one.rollback()
         await until(lambda: process.waiting() or acting.done(), "it to go on, or to wait for the second one")
-        async with asyncio.timeout(5):  # nobody who waits for a caller's transaction holds up others
+        async with asyncio.timeout(5):  # a call that waits for a caller's transaction holds up no other
             await other.declare([Limit("A", "concurrency", 1)])
             assert (await other.cancel(["a"]))[0].state is JobState.CANCELLED
         await two.commit()
@@ -180,7 +180,7 @@ async def test_a_sweep_locks_nothing_of_an_old_job_that_somebody_steers(
 async def test_a_rival_that_goes_while_jobs_are_stored_still_stands_for_one(
     open_engine: OpenEngine, process: PostgresProcess
 ) -> None:
-    """It was met unfinished; then the call had to wait for somebody who may or may not have one of its ids."""
+    """It was met unfinished; then the call had to wait for a transaction that may or may not store one of its ids."""
     engine, other = await open_engine(), await open_engine()
     await engine.enqueue([NewJob("a", "t", unique="u")])
     async with await psycopg.AsyncConnection.connect(process.dsn) as caller:

@@ -29,7 +29,7 @@ def job(number: int, queue: str = "default", task: str = "t") -> NewJob:
 async def test_workers_run_newcomers_in_order_and_never_too_many(
     engine: PostgresEngine, queues: list[str] | None, seed: int
 ) -> None:
-    """Two workers end a few at a time while further jobs arrive; nobody meets them but the claims."""
+    """Two workers end a few at a time while further jobs arrive; only the claims meet them."""
     dice = random.Random(seed)
     await engine.declare([Limit("A", "concurrency", MOST)])
     for worker in ("w1", "w2"):
@@ -96,7 +96,7 @@ async def test_a_sweep_offers_room_to_newcomers_that_no_claim_has_met(
         jobs = [replace(each, uses=canonical([(Key("R", _key(each.id), rate=True), 1)])) for each in jobs]
     await engine.enqueue(jobs, now=START)
     ids = [each.id for each in jobs]
-    assert await engine.states(ids) == [JobState.READY] * 3 * KEYS, "until somebody has looked"
+    assert await engine.states(ids) == [JobState.READY] * 3 * KEYS, "until a claim has looked"
     assert audit(await engine.snapshot(now=START)) == []
     first = await engine.sweep(now=START + SECOND // 2)
     assert first.offered == KEYS
@@ -125,7 +125,7 @@ async def test_a_newcomer_that_came_while_its_key_went_idle_is_claimed_next(engi
 
 
 async def test_a_newcomer_of_another_queue_is_offered_to_those_who_serve_it(engine: PostgresEngine) -> None:
-    """Whoever looks at a key looks for all queues."""
+    """A look at a key is a look for all queues."""
     await engine.declare([Limit("A", "concurrency", 1)])
     await engine.register(Worker("w", frozenset("t")))
     await engine.enqueue([job(0, "other")])

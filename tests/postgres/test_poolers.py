@@ -58,7 +58,7 @@ async def test_it_works_by_polling_and_says_so(
             assert results == [number % 5 + number for number in range(100)]
             await until(polling, "a worker that asks", 10)
             name = '"' + schema.replace('"', '""') + '"'
-            assert process.execute(f"SELECT * FROM {name}.listeners") == [], "nobody is notified in vain"
+            assert process.execute(f"SELECT * FROM {name}.listeners") == [], "no notification is sent in vain"
             async with App(app.url) as elsewhere:
                 began = time.monotonic()
                 handle = await adding(elsewhere).enqueue(1, 2)

@@ -1,5 +1,5 @@
 """kill -9 of a producer that enqueues inside its own transactions: a job is stored exactly if what else the transaction
-wrote is, what it held back is let go, and nothing of the rest is in anybody's way."""
+wrote is, what it held back is let go, and nothing of the rest is in the way of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enqueueing inside a caller's transaction: invisible until it commits, gone when it rolls back, in nobody's way."""
+"""Enqueueing in a caller's transaction: invisible until it commits, gone when it rolls back, in the way of no other."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ async def test_an_app_enqueues_inside_a_transaction(process: PostgresProcess, sc
 async def test_a_job_starts_promptly_on_a_key_that_went_idle_while_its_transaction_was_open(
     process: PostgresProcess, schema: str
 ) -> None:
-    """When its slot was given back, nobody could see the job yet; its commit has to bring it to the worker."""
+    """When its slot was given back, the job was still invisible to others; its commit has to bring it to the worker."""
     from typing import Annotated
     from urllib.parse import quote
 

@@ -199,7 +199,7 @@ async def test_a_standby_takes_over_and_nothing_is_lost(caplog: pytest.LogCaptur
 
 
 async def test_a_standby_is_named_as_what_it_is(own: PostgresProcess) -> None:
-    """Reading works there; whoever wants to change something is told where to go."""
+    """Reading works there; a caller that wants to change something is told where to go."""
     app = App(own.url())
 
     @app.task

@@ -192,7 +192,7 @@ def test_reports_that_come_late_are_refused_by_the_store_whatever_their_sender_b
     late = place.child(LATE)
     assert late.hear() == handle.id
     (registered,) = place.app.workers_sync()
-    eventually(lambda: datetime.now(UTC) > registered.lease_until, "the lease to lapse; nobody sweeps")
+    eventually(lambda: datetime.now(UTC) > registered.lease_until, "the lease to lapse; no worker sweeps")
     late.tell("old")
     assert late.hear() == ["LeaseLost", "LeaseLost"]
     assert handle.status_sync() == "running", "nothing has changed"

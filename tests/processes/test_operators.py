@@ -42,7 +42,7 @@ class Operator:
         return task.options(**options).job(dice.randrange(CUSTOMERS), seconds)
 
     def act(self) -> None:
-        """One verb. Some find nothing to do, or somebody in their way."""
+        """One verb. Some find nothing to do, or another verb in their way."""
         some = self.dice.sample(self.ids, min(len(self.ids), 5))
         customer = f"customer={self.dice.randrange(CUSTOMERS)}"
         verbs: list[Callable[[], object]] = [

@@ -201,7 +201,7 @@ async def test_who_opens_the_store_while_a_master_is_dead_waits_for_its_replica(
 
 
 async def test_a_node_that_hangs_is_asked_last(cluster: Cluster) -> None:
-    """It answers nobody, and nobody hangs up: as a machine that was cut off."""
+    """It gives no answer, and no connection ends: as a machine that was cut off."""
     owner = await asyncio.to_thread(cluster.owner, slot_of(tag("headgate", 0)))
     hung = next(node for node in cluster.masters if node is not owner)
     url = f"redis+cluster://127.0.0.1:{hung.port},127.0.0.1:{owner.port}"

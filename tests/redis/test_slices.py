@@ -104,7 +104,7 @@ async def test_a_limit_that_is_not_raised_looks_at_no_key(
 
     assert not await is_left("override", packed_override(Override("A", 0))), "the declared number is the same"
     assert await is_left("override", packed_override(Override("A", None)))
-    assert not await is_left("override", packed_override(Override("A", 3))), "nobody waits any more"
+    assert not await is_left("override", packed_override(Override("A", 3))), "no job waits any more"
     assert await engine.count(READY) == KEYS
     await engine.cancel([f"j{n}" for n in range(KEYS)])
     await engine.override(Override("A", 0))

@@ -71,7 +71,7 @@ async def test_a_worker_waits_for_a_server_that_was_killed_and_loses_nothing(
 async def test_a_worker_waits_while_the_server_is_full(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What runs out is memory for new data; nothing is half done, and nobody has to be restarted."""
+    """What runs out is memory for new data; nothing is half done, and no process has to be restarted."""
     server = start_server("--save", "")
     with caplog.at_level(logging.WARNING, "headgate"):
         async with at_work(server.url) as (_, add):
@@ -95,7 +95,7 @@ async def test_a_worker_works_through_a_socket(start_server: StartServer, tmp_pa
 async def test_a_master_that_becomes_a_replica_is_waited_for(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without sentinels nobody can say where the master is now: one line says what to do, and the worker waits."""
+    """Without sentinels there is no telling where the master is now: one line says what to do, and the worker waits."""
     server, other = start_server("--save", ""), start_server("--save", "")
     with caplog.at_level(logging.WARNING, "headgate"):
         async with at_work(server.url) as (_, add):

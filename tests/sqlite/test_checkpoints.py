@@ -93,7 +93,7 @@ async def test_what_is_written_while_the_log_is_copied_is_left_to_the_writer(
 
     @contextmanager
     def another_commits() -> Generator[None]:
-        """Somebody who looks keeps the copy from reaching what is written just now."""
+        """A reader keeps the copy from reaching what is written just now."""
         if threading.current_thread().name == "headgate-sqlite-write":
             yield
             return
@@ -133,7 +133,7 @@ async def test_a_long_look_at_the_file_holds_the_log_up_and_costs_few_tries(
     other = apsw.Connection(engine.path)
     other.execute("BEGIN; SELECT count(*) FROM jobs").fetchall()
     await log.grow(100)
-    assert log.beginnings == first, "what somebody reads is not overwritten"
+    assert log.beginnings == first, "what a reader needs is not overwritten"
     tries = len(threads)
     assert 2 <= tries <= 2 * (log.pages - LONG) / STEP + 2, "not with every commit"
     other.execute("COMMIT")

@@ -111,7 +111,7 @@ async def test_the_rules_of_a_failed_operation_do_not_stay_behind_in_its_group(e
     )
     assert isinstance(failed, JobExists)
     assert late == [Enqueued("free", JobState.READY, True)]
-    assert isinstance(refused, ConfigError), "the limit was never stored, so nobody may use it"
+    assert isinstance(refused, ConfigError), "the limit was never stored, so no job may use it"
     assert await engine.limits() == []
     await engine.declare([Limit("A", "concurrency", 1)])
     assert [limit.max for limit in await engine.limits()] == [1]

@@ -59,7 +59,7 @@ def threads() -> int:
 
 @pytest.fixture
 def listening(monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteEngine], bool]:
-    """Nobody finds anything by looking; says whether the engine listens."""
+    """Looking finds nothing; says whether the engine listens."""
     monkeypatch.setattr(waking, "LOOK_SECONDS", 3600.0)
     monkeypatch.setattr(waking, "REST", 3600.0)
     return lambda engine: engine._opened().watchers.rest == 3600.0  # pyright: ignore[reportPrivateUsage]

@@ -34,7 +34,7 @@ async def refused(path: Path, error: type[HeadgateError], message: str) -> None:
 
 
 def foreign(path: Path, *statements: str) -> None:
-    """A SQLite file made by somebody else."""
+    """A SQLite file of another program."""
     other = apsw.Connection(str(path))
     for statement in statements:
         other.execute(statement)

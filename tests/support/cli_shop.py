@@ -11,7 +11,7 @@ app = App()
 
 @app.task(queue="email", retry=Retry(attempts=2, delay=60, jitter=0))
 async def send(to: str, customer: Annotated[int, ConcurrencyLimit(1, scope="customer")] = 1) -> str:
-    """Send something; nobody cannot be reached."""
+    """Send something; the address `nobody` cannot be reached."""
     if to == "nobody":
         raise LookupError("no such person")
     return f"sent to {to}"

@@ -134,7 +134,7 @@ class PostgresProcess:
         self.process.wait()
 
     def restart(self) -> None:
-        """As an administrator would, without asking anybody."""
+        """As an administrator would, without asking."""
         self.halt()
         self.start()
 
@@ -197,7 +197,7 @@ def _empty_data(bin: Path) -> Path:
 
 
 def free_port() -> int:
-    """A port that nobody uses now."""
+    """A port that is free now."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]

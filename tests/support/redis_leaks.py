@@ -172,7 +172,7 @@ class _Partition:
         found += self._same("suspects", set(self._all("suspects")), self._family("suspect:"))
         found += self._suspects()
         idle = set(self._all("timers")) - set(waiting)
-        return found + ([f"timers of keys that nobody waits for: {idle}"] if idle else [])
+        return found + ([f"timers of keys without waiters: {idle}"] if idle else [])
 
     def _suspects(self) -> list[str]:
         """Ready suspects stand in lines of their own."""

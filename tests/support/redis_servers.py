@@ -62,7 +62,7 @@ def _installed() -> str | None:
 
 
 def free_port() -> int:
-    """A port that nobody uses now."""
+    """A port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -124,7 +124,7 @@ class RedisProcess:
         return True
 
     def client(self, **options: Any) -> redis.Redis:
-        """A blocking client, of somebody who may do everything."""
+        """A blocking client with all rights."""
         given: dict[str, Any] = {"password": self.password, **options}
         return redis.Redis(port=self.port, host="127.0.0.1", socket_timeout=10, retry=ONCE, **given)
 

@@ -52,7 +52,7 @@ Need = str | tuple[str, int]
 
 
 class World:
-    """An engine, a clock and whoever works there."""
+    """An engine, a clock and its workers."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -67,7 +67,7 @@ class World:
     # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def move(self, seconds: float) -> None:
-        """Let time pass; nobody sweeps."""
+        """Let time pass without a sweep."""
         self.now += round(seconds * SECOND)
 
     async def later(self, seconds: float) -> Swept:

@@ -65,7 +65,7 @@ def test_rows_have_names_of_their_own_targets_and_peers_that_exist(engine: Engin
         assert row.checks
         assert len({peer.name for peer in row.peers}) == len(row.peers)
         assert all(peer.system in SYSTEMS for peer in row.peers)
-        # "The best" has to be somebody who is measured in every round.
+        # "The best" has to be a system that is measured in every round.
         deciding = [peer for peer in row.peers if peer.decides]
         assert not any(peer.rounds for peer in deciding)
         assert deciding or not any(check.of_best_peer for check in row.checks)

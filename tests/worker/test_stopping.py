@@ -211,7 +211,7 @@ async def test_a_thread_that_ends_in_the_last_moment_counts(engine):
 async def claimed(engine: FailingEngine, id: str) -> None:
     """Return once the worker has claimed the job, of which it may know nothing yet."""
 
-    async def running() -> bool:  # the claim tells nobody
+    async def running() -> bool:  # the claim rings no bell
         return (await stored(engine, id)).state is JobState.RUNNING
 
     await until(running, f"job {id} to run", 20)
