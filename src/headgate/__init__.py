@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from headgate.limits import ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
     from headgate.limits.imported import ImportLimit
     from headgate.retry import Retry
+    from headgate.sealing import Codec, ContextCodec, PayloadContext, SealedPayload
     from headgate.worker import Worker
 
 __version__ = "0.1.0"
@@ -59,8 +60,10 @@ __all__ = [
     "AuditReport",
     "CancelJob",
     "Changed",
+    "Codec",
     "ConcurrencyLimit",
     "ConfigError",
+    "ContextCodec",
     "Depends",
     "EngineError",
     "EngineUnavailable",
@@ -87,12 +90,14 @@ __all__ = [
     "LifespanError",
     "LimitInfo",
     "OverrideInfo",
+    "PayloadContext",
     "PayloadError",
     "QueueInfo",
     "RateLimit",
     "Retry",
     "RetryLater",
     "SchemaMismatch",
+    "SealedPayload",
     "Snooze",
     "StaleMessage",
     "SyncTask",
@@ -120,6 +125,7 @@ _ROOMS = {
     "limits.imported": ("ImportLimit",),
     "app.steering": ("Changed",),
     "retry": ("Retry",),
+    "sealing": ("Codec", "ContextCodec", "PayloadContext", "SealedPayload"),
     "app.defaults": ("TaskDefaults",),
     "app.stream": ("JobUpdate",),
     "app.task": ("AsyncTask", "SyncTask", "Task"),

@@ -20,6 +20,9 @@ PLAIN = frozenset({str, int, float, bool, type(None), list, tuple, dict})
 """What may be passed where nothing is declared: everything else would come back as something else."""
 
 
+NO_LIMIT = 2**63
+
+
 def _encode_model(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if dump is None:

@@ -17,6 +17,12 @@ PROMISES = {
     "floating_limit": ["with a capacity of 2: at most 2 at once", "with a capacity of 5: at most 5 at once"],
     "periodic": ["3 beats by two workers, 3 different jobs"],
     "web_app_embedded": ["then: succeeded small-cat.png"],
+    "sealed_payloads": [
+        "with both keys: Ada is well",
+        "without the old one: result of job",
+        "PayloadError: there is no key '2025'",
+        "without a codec: sealed, 5",
+    ],
     "import_history": ["done: succeeded", "over: failed", "half: succeeded on attempt 2, 'sent to jean'"],
 }
 

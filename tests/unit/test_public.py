@@ -17,13 +17,14 @@ def test_every_public_name_is_there_and_nothing_is_listed_twice():
 
 def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
-        "App", "AsyncTask", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "ConcurrencyLimit", "ConfigError",
-        "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob", "FloatingLimit", "FloatingLimitView",
-        "HeadgateError", "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled",
-        "JobContext", "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState",
-        "JobUpdate", "LeaseLost", "LifespanError", "LimitInfo", "OverrideInfo", "PayloadError", "QueueInfo",
-        "RateLimit", "Retry", "RetryLater", "SchemaMismatch", "Snooze", "StaleMessage", "SyncTask", "Task",
-        "TaskDefaults", "TaskSet", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
+        "App", "AsyncTask", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "Codec", "ConcurrencyLimit",
+        "ConfigError", "ContextCodec", "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob",
+        "FloatingLimit", "FloatingLimitView", "HeadgateError", "ImportAttempt", "ImportLimit", "ImportRecord",
+        "ImportRetry", "JobCancelled", "JobContext", "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo",
+        "JobNotFound", "JobState", "JobUpdate", "LeaseLost", "LifespanError", "LimitInfo", "OverrideInfo",
+        "PayloadContext", "PayloadError", "QueueInfo", "RateLimit", "Retry", "RetryLater", "SchemaMismatch",
+        "SealedPayload", "Snooze", "StaleMessage", "SyncTask", "Task", "TaskDefaults", "TaskSet", "Worker",
+        "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 

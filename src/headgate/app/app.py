@@ -42,6 +42,7 @@ from headgate.errors import ConfigError
 from headgate.hooks.lifespan import LifespanFunction, check_lifespan
 from headgate.job import NewJob
 from headgate.limits import check_max
+from headgate.sealing import Codec, ContextCodec, Sealing
 
 if TYPE_CHECKING:
     from headgate.worker import Worker
@@ -78,7 +79,8 @@ class App(Declarations, Hooked, Operations):
     "cancelled": …}` (default one day, and 14 days for the other two). `timeout` is how long the store may take to
     answer one call before it raises EngineUnavailable. `lifespan` is a context manager function, called with the app,
     that each worker enters before its first claim and leaves after its last attempt. `clock` replaces the store's, for
-    tests. `defaults` holds for tasks that say nothing else.
+    tests. `defaults` holds for tasks that say nothing else. `codec`, an object with `encode(bytes)` and
+    `decode(bytes)`, encrypts or compresses arguments, results and progress before they are stored.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class App(Declarations, Hooked, Operations):
         lifespan: LifespanFunction | None = None,
         clock: Clock | None = None,
         defaults: TaskDefaults | None = None,
+        codec: Codec | ContextCodec | None = None,
     ) -> None:
         settings = Settings(
             patience=check_max(patience, "patience="),
@@ -104,6 +107,7 @@ class App(Declarations, Hooked, Operations):
         )
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
         client = Client(address, settings, _check_payload_limit(payload_limit), clock)
+        client.hooks.enqueueing.sealing = Sealing(codec, client.payload_limit)
         client.hooks.app, client.hooks.lifespan = self, check_lifespan(lifespan)
         super().__init__(client, check_defaults(defaults, "App(defaults=)"))
 

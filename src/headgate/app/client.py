@@ -11,15 +11,16 @@ from typing import Any
 
 from headgate.app.open_store import OpenStore
 from headgate.app.sync import SyncLoop
-from headgate.codec import decode
+from headgate.codec import NO_LIMIT, decode
 from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
 from headgate.errors import ConfigError
 from headgate.forks import renew_after_fork
 from headgate.hooks.enqueued import tell_enqueued
 from headgate.hooks.hooks import Hooks
-from headgate.job import NewJob
+from headgate.job import Job, NewJob
 from headgate.limits.registered import RegisteredLimits
+from headgate.sealing import Sealing
 
 Clock = Callable[[], int]
 
@@ -38,7 +39,7 @@ class Client:
         self.sync_loop = SyncLoop()
         self.limits = RegisteredLimits()
         self.hooks = Hooks()
-        self.decoders: dict[str, Callable[[str], Any]] = {}
+        self.decoders: dict[str, Callable[[str | bytes], Any]] = {}
         self._opened: OpenStore | None = None
         self._kept: Engine | None = None
         self.renew()
@@ -48,6 +49,16 @@ class Client:
         """New locks: in a forked child no thread is opening the store."""
         self._lock = threading.Lock()
         self._opening: Future[None] | None = None
+
+    @property
+    def sealing(self) -> Sealing:
+        """What stands between payloads and the store."""
+        return self.hooks.enqueueing.sealing
+
+    @property
+    def json_limit(self) -> int:
+        """Bytes of JSON of one payload. What is sealed is measured as it is stored, not before."""
+        return NO_LIMIT if self.sealing.active else self.payload_limit
 
     @property
     def shown_url(self) -> str:
@@ -110,6 +121,8 @@ class Client:
     async def enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Enqueued]:
         """Store all of the jobs or none, in one step that also carries the limits they are the first to name."""
         engine = (await self.opened()).engine
+        if not self.hooks.enqueueing.idle:
+            jobs = await self.hooks.enqueueing.prepare(jobs)
         if connection is not None:
             stored = await self._enqueue_within(engine, jobs, connection)
         elif not self.limits.unsent():
@@ -133,9 +146,20 @@ class Client:
         await self.engine()
         return await engine.enqueue_within(connection, jobs)
 
-    def decode_result(self, task: str, text: str) -> Any:
+    def decode_result(self, job: Job) -> Any:
         """A result as its task declares it; as plain JSON values if the task is not known here."""
-        return self.decoders.get(task, decode)(text)
+        return self.decoders.get(job.task, decode)(self._opened_result(job))
+
+    def _opened_result(self, job: Job) -> str | bytes:
+        if job.result is None:
+            return "null"
+        return self.sealing.open("result", job.result, job.task, job.id, job.tenant)
+
+    def decode_progress(self, job: Job) -> Any:
+        """What a job last reported; None if nothing."""
+        if job.progress is None:
+            return None
+        return decode(self.sealing.open("progress", job.progress, job.task, job.id, job.tenant))
 
     def redirect(self, url: str, clock: Clock | None, *, keep: bool = False) -> Callable[[], None]:
         """Use another store from the next opening on; returns the function that undoes it.

@@ -14,7 +14,6 @@ from headgate.app.info import JobInfo, job_info
 from headgate.app.stream import JobUpdate, follow
 from headgate.app.sync import SyncLoop, twin, waiting_twin
 from headgate.clock import SECOND, duration_us
-from headgate.codec import decode
 from headgate.engine.contract import Verdict
 from headgate.engine.deadline import within
 from headgate.errors import EngineUnavailable, HeadgateError, JobCancelled, JobNotFound, WrongState
@@ -80,12 +79,11 @@ class JobHandle(Generic[R]):
 
     async def info(self) -> JobInfo:
         """Everything about the job, with its attempts."""
-        return job_info(await self._job())
+        return job_info(await self._job(), self._client.sealing)
 
     async def progress(self) -> Any:
         """What the job last reported about its progress; None if nothing."""
-        text = (await self._job()).progress
-        return None if text is None else decode(text)
+        return self._client.decode_progress(await self._job())
 
     async def _job(self) -> Job:
         job = (await (await self._client.engine()).get([self.id]))[0]
@@ -106,7 +104,7 @@ class JobHandle(Generic[R]):
             raise JobCancelled(
                 f"job {job.id!r} ({job.task}) was cancelled{f': {job.error}' if job.error else ''}"
             )
-        return self._client.decode_result(job.task, job.result or "null")
+        return self._client.decode_result(job)
 
     async def _ended(self, timeout: int | None) -> Job:
         job = None
@@ -140,7 +138,7 @@ class JobHandle(Generic[R]):
     async def stream(self) -> AsyncGenerator[JobUpdate]:
         """What the job reports and where it stands, as it happens: the first update at once, the last one when it has
         ended. What is overtaken within a moment is left out. A store that cannot be reached meanwhile is waited for."""
-        async for update in follow(await self._client.engine(), self._job):
+        async for update in follow(await self._client.engine(), self._job, self._client.decode_progress):
             yield update
 
     def stream_sync(self) -> Generator[JobUpdate]:

@@ -8,11 +8,13 @@ from typing import Any, TypeVar, overload
 
 from headgate.app.client import Client
 from headgate.app.signature import hints_of
+from headgate.hooks.enqueueing import EnqueueMiddleware, check_enqueue_middleware
 from headgate.hooks.events import JobEvent, JobEventName, WorkerEvent, WorkerEventName
 from headgate.hooks.listeners import check_names
 from headgate.hooks.middleware import Middleware, check_middleware
 
 M = TypeVar("M", bound=Middleware)
+E = TypeVar("E", bound=EnqueueMiddleware)
 J = TypeVar("J", bound=Callable[[JobEvent], Any])
 W = TypeVar("W", bound=Callable[[WorkerEvent], Any])
 
@@ -25,6 +27,12 @@ class Hooked:
     def middleware(self, function: M, /) -> M:
         """Put `async def around(job, call_next)` around every attempt, inside the middleware that was added before."""
         self._client.hooks.middleware.append(check_middleware(function))
+        return function
+
+    def enqueue_middleware(self, function: E, /) -> E:
+        """Call `def add(job)` with each job before it is enqueued, periodic ones included; it may be async. The mapping
+        that it returns is added to the job's headers; what it raises refuses the job, and all that come with it."""
+        self._client.hooks.enqueueing.middleware.append(check_enqueue_middleware(function))
         return function
 
     def override(self, factory: Callable[..., Any], fake: Callable[..., Any]) -> AbstractContextManager[None]:

@@ -70,6 +70,7 @@ class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     retention: float | None = None
     unique: str | None = None
     metadata: dict[str, Any] | None = None
+    headers: dict[str, str] | None = None
     retry: ImportRetry | None = None
     limits: tuple[Any, ...] = ()
 
@@ -96,13 +97,15 @@ async def _declared(
 ) -> list[ImportedJob | ImportResult]:
     """The records, checked, and their own limits known to the store. What was refused beside a limit that the store
     refuses is checked again without that: the two may have had one name and different kinds."""
-    checked = [_checked(tasks, record) for record in records]
+    checked = [_checked(client, tasks, record) for record in records]
     for _ in range(2):
         refused = await client.limits.send_each(engine)
         if not refused:
             break
         checked = [
-            _checked(tasks, record) if isinstance(one, ImportResult) else _unless_refused(one, refused)
+            _checked(client, tasks, record)
+            if isinstance(one, ImportResult)
+            else _unless_refused(one, refused)
             for one, record in zip(checked, records, strict=True)
         ]
     return checked
@@ -115,11 +118,12 @@ def _unless_refused(one: ImportedJob, refused: Mapping[str, str]) -> ImportedJob
 
 
 def _checked(
-    tasks: Mapping[str, AnyTask], given: Mapping[str, Any] | ImportRecord
+    client: Client, tasks: Mapping[str, AnyTask], given: Mapping[str, Any] | ImportRecord
 ) -> ImportedJob | ImportResult:
     try:
         record = given if isinstance(given, ImportRecord) else msgspec.convert(given, ImportRecord)
-        return _imported(tasks, record)
+        imported = _imported(tasks, record)
+        return msgspec.structs.replace(imported, job=client.hooks.enqueueing.sealed(imported.job))
     except (msgspec.ValidationError, HeadgateError) as error:
         return ImportResult(_id_of(given), None, str(error))
 
@@ -147,6 +151,7 @@ def _imported(tasks: Mapping[str, AnyTask], record: ImportRecord) -> ImportedJob
         retention=record.retention,
         unique=record.unique,
         metadata=record.metadata,
+        headers=record.headers,
         limits=[as_declared(given) for given in record.limits],
     ).job(**record.args)
     if record.retry is not None:

@@ -11,9 +11,12 @@ import msgspec
 from headgate.clock import from_us
 from headgate.codec import decode, decode_object
 from headgate.engine.contract import LimitKind, LimitStatus, Override, QueueStatus, WorkerStatus
+from headgate.errors import PayloadError
+from headgate.headers import read_headers
 from headgate.job import AttemptOutcome, Job, JobState, PastAttempt
 from headgate.keys import Key
 from headgate.retry import RetryPolicy
+from headgate.sealing import PLAIN, PayloadKind, Sealing
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +62,7 @@ class JobInfo(Info, frozen=True):
     retry: RetryPolicy
     unique: str | None
     metadata: dict[str, Any]
+    headers: dict[str, str]
     cancel_requested: bool
     error: str | None
     result: Any
@@ -66,15 +70,16 @@ class JobInfo(Info, frozen=True):
     attempts: tuple[AttemptInfo, ...]
 
 
-def job_info(job: Job) -> JobInfo:
-    """A stored job for people. A payload that is no JSON is shown as none, and `error` says so."""
-    read = _Payloads()
+def job_info(job: Job, sealing: Sealing = PLAIN) -> JobInfo:
+    """A stored job for people. A payload that is no JSON is shown as none, and `error` says so; one that is sealed and
+    cannot be opened here as a SealedPayload."""
+    read = _Payloads(job, sealing)
     return JobInfo(
         id=job.id,
         task=job.task,
         queue=job.queue,
         state=job.state,
-        args=read("arguments", decode, job.args),
+        args=read.payload("args", job.args),
         tenant=job.tenant or None,
         priority=job.priority,
         due=from_us(job.due),
@@ -90,10 +95,11 @@ def job_info(job: Job) -> JobInfo:
         lost=job.lost,
         retry=job.retry,
         unique=job.unique,
-        metadata=read("metadata", decode_object, job.metadata) or {},
+        metadata=read.plain("metadata", decode_object, job.metadata) or {},
+        headers=read.plain("headers", read_headers, job.headers) or {},
         cancel_requested=job.cancel_requested,
-        result=read("result", _value, job.result),
-        progress=read("progress", _value, job.progress),
+        result=read.payload("result", job.result),
+        progress=read.payload("progress", job.progress),
         error=job.error or read.problem,
         attempts=tuple(_attempt(past) for past in job.history),
     )
@@ -233,16 +239,29 @@ def _when(value: int | None) -> datetime | None:
 class _Payloads:
     """Reads the payloads of a job; `problem` names the last one that could not be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: Job, sealing: Sealing) -> None:
+        self._job = job
+        self._sealing = sealing
         self.problem: str | None = None
 
-    def __call__(self, what: str, read: Callable[[Any], Any], text: str | None) -> Any:
+    def plain(self, what: str, read: Callable[[Any], Any], text: str | bytes | None) -> Any:
+        """What is never sealed."""
         try:
             return read(text)
         except (msgspec.MsgspecError, ValueError) as error:
             self.problem = f"its stored {what} cannot be read: {error}"
             return None
 
-
-def _value(text: str | None) -> Any:
-    return None if text is None else decode(text)
+    def payload(self, kind: PayloadKind, text: str | None) -> Any:
+        """What may be sealed."""
+        if text is None:
+            return None
+        shown, job = self._sealing.stands_for(text), self._job
+        if shown is not None and not self._sealing.active:
+            return shown
+        try:
+            opened = self._sealing.open(kind, text, job.task, job.id, job.tenant)
+        except PayloadError as error:
+            self.problem = str(error)
+            return shown
+        return self.plain("arguments" if kind == "args" else kind, decode, opened)

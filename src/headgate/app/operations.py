@@ -82,7 +82,10 @@ class Operations:
         if after is not None:
             check_text(after, "after=")
         engine = await self._client.engine()
-        return [job_info(job) for job in await internal_jobs.find(engine, wanted, most, after)]
+        return [
+            job_info(job, self._client.sealing)
+            for job in await internal_jobs.find(engine, wanted, most, after)
+        ]
 
     async def count(self, **filter: Unpack[JobFilter]) -> int:
         """How many jobs match."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from headgate.clock import SECOND, duration_us, instant_us
 from headgate.codec import encode_text
 from headgate.errors import ConfigError
+from headgate.headers import headers_text
 from headgate.job import INTERNAL_QUEUE, MAX_PRIORITY
 from headgate.keys import check_text
 
@@ -21,7 +22,8 @@ class JobOptions:
     """Options in the form that a NewJob takes them."""
 
     __slots__ = (
-        "at", "delay", "id", "metadata", "on_conflict", "priority", "queue", "retention", "tenant", "timeout", "unique",
+        "at", "delay", "headers", "id", "metadata", "on_conflict", "priority", "queue", "retention", "tenant",
+        "timeout", "unique",
     )  # fmt: skip
 
     def __init__(self, queue: str, priority: int, timeout: int | None, retention: int | None) -> None:
@@ -36,6 +38,7 @@ class JobOptions:
         self.on_conflict: OnConflict = "return"
         self.metadata: str | None = None
         self.retention = retention
+        self.headers: str | None = None
 
     def but(self, given: Mapping[str, Any], payload_limit: int) -> JobOptions:
         """A copy with what was given; None means not given."""
@@ -110,5 +113,6 @@ _CHECKS: dict[str, Callable[[Any, int], Any]] = {
     "metadata": _check_metadata,
     "queue": lambda value, _: check_queue(value),
     "timeout": lambda value, _: check_timeout(value),
+    "headers": lambda value, _: headers_text(value),
     "retention": lambda value, _: check_retention(value),
 }

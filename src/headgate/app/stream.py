@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from headgate.codec import decode
 from headgate.engine.contract import Engine
 from headgate.engine.deadline import within
 from headgate.errors import EngineUnavailable
@@ -34,7 +33,9 @@ class JobUpdate(msgspec.Struct, frozen=True):
     error: str | None
 
 
-async def follow(engine: Engine, look: Callable[[], Awaitable[Job]]) -> AsyncGenerator[JobUpdate]:
+async def follow(
+    engine: Engine, look: Callable[[], Awaitable[Job]], decode_progress: Callable[[Job], Any]
+) -> AsyncGenerator[JobUpdate]:
     """Every change that a look sees; what was overtaken between two looks is not told. Ends with the job."""
     loop, wake = asyncio.get_running_loop(), asyncio.Event()
 
@@ -47,7 +48,7 @@ async def follow(engine: Engine, look: Callable[[], Awaitable[Job]]) -> AsyncGen
     try:
         while True:
             wake.clear()
-            update = await _look(look)
+            update = await _look(look, decode_progress)
             if update != last:
                 last = update
                 yield update
@@ -61,16 +62,14 @@ async def follow(engine: Engine, look: Callable[[], Awaitable[Job]]) -> AsyncGen
         stop()
 
 
-async def _look(look: Callable[[], Awaitable[Job]]) -> JobUpdate:
+async def _look(look: Callable[[], Awaitable[Job]], decode_progress: Callable[[Job], Any]) -> JobUpdate:
     """One look; while the store cannot be reached it is tried again."""
     wait = 0.0
     while True:
         try:
             with within(LOOK_TIMEOUT):
                 job = await look()
-            return JobUpdate(
-                job.state, job.attempt, None if job.progress is None else decode(job.progress), job.error
-            )
+            return JobUpdate(job.state, job.attempt, decode_progress(job), job.error)
         except EngineUnavailable as error:
             if not wait:
                 log.warning("following a job: the store cannot be reached, trying again: %s", error)

@@ -78,7 +78,7 @@ class Task(Generic[P, R]):
 
     def _compile_payload(self) -> Payload:
         signature = self._signature
-        return Payload(self.name, signature.types, frozenset(signature.defaults), self._client.payload_limit)
+        return Payload(self.name, signature.types, frozenset(signature.defaults), self._client.json_limit)
 
     # ── what the worker needs ────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,7 +97,7 @@ class Task(Generic[P, R]):
         """Microseconds that its ended jobs are kept; None for what the app says."""
         return self._options.retention
 
-    def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def decode(self, args: str | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """JSON text as call arguments, converted as annotated; raises PayloadError."""
         return self._signature.call(self._payload.decode(args))
 
@@ -109,7 +109,7 @@ class Task(Generic[P, R]):
             else encode_text(value, f"result of task {self.name!r}", self._payload.limit)
         )
 
-    def decode_result(self, text: str) -> R:
+    def decode_result(self, text: str | bytes) -> R:
         """JSON text as a result, converted as annotated; raises PayloadError."""
         try:
             return self._result.decode(text)
@@ -158,6 +158,7 @@ class Task(Generic[P, R]):
             options.on_conflict,
             options.metadata,
             options.retention,
+            options.headers,
         )
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
@@ -186,12 +187,13 @@ class Task(Generic[P, R]):
         queue: str | None = None,
         timeout: float | timedelta | None = None,
         retention: float | timedelta | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> TaskWithOptions[P, R]:
         """The task with what is to be different for some of its jobs; `limits` come on top of its own."""
         given = {
             "priority": priority, "delay": delay, "at": at, "tenant": tenant, "id": id, "unique": unique,
             "on_conflict": on_conflict, "metadata": metadata, "queue": queue, "timeout": timeout,
-            "retention": retention,
+            "retention": retention, "headers": headers,
         }  # fmt: skip
         bound = self.limits.bind(check_limits(limits, f"task {self.name!r}"))
         self._client.limits.check_bound(bound)

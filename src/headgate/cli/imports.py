@@ -42,7 +42,7 @@ def import_jobs(
        "attempts": [{"outcome": "failed", "started_at": "…",
                      "ended_at": "…", "error": "timeout"}]}
     Optional: args, attempts, enqueued_at, at, queue, tenant, priority,
-    timeout, retention, unique, metadata, retry, limits. A limit of the job's
+    timeout, retention, unique, metadata, headers, retry, limits. A limit of the job's
     own, on top of its task's:
       {"name": "user", "max": 5, "key": 123}
       {"name": "api", "kind": "rate", "max": 100, "per": 60}

@@ -82,8 +82,11 @@ def _fields(job: JobInfo) -> list[tuple[str, str]]:
     import msgspec
 
     from headgate.app.failure import failure
+    from headgate.sealing import SealedPayload
 
     def as_json(value: Any) -> str:
+        if isinstance(value, SealedPayload):
+            return f"({value}; --app MODULE:APP with its codec shows it)"
         return "" if value is None or value == {} else msgspec.json.encode(value).decode()
 
     error = failure(job.error)
@@ -103,6 +106,7 @@ def _fields(job: JobInfo) -> list[tuple[str, str]]:
         ("attempts", f"{job.attempt} so far; {job.tries} of {job.retry.attempts} counted"),
         ("lost", f"{job.lost} of {job.retry.losses}, suspicion {job.suspicion}" if job.suspicion else ""),
         ("metadata", as_json(job.metadata)),
+        ("headers", as_json(job.headers)),
         ("progress", as_json(job.progress)),
         ("result", as_json(job.result)),
         ("error", ": ".join(part for part in (error.kind, error.message) if part)),

@@ -148,8 +148,8 @@ def job(
 
     --json prints one object: id, task, queue, state, args, tenant, priority,
     due, enqueued_at, started_at, ended_at, limits, waiting_on, worker, attempt,
-    tries, suspicion, lost, retry, unique, metadata, cancel_requested, error, result, progress
-    and attempts (number, outcome, started_at, ended_at, worker, error).
+    tries, suspicion, lost, retry, unique, metadata, headers, cancel_requested, error, result,
+    progress and attempts (number, outcome, started_at, ended_at, worker, error).
     """
     from headgate.cli.job_page import show_job
     from headgate.cli.job_shape import job_shape

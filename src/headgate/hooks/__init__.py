@@ -5,18 +5,21 @@ and integrations stand on this seam alone.
 """
 
 from headgate.hooks.context import JobContext
+from headgate.hooks.enqueueing import EnqueueMiddleware, NewJobInfo
 from headgate.hooks.events import EventName, JobEvent, JobEventName, WorkerEvent, WorkerEventName
 from headgate.hooks.logs import JobContextFilter, add_job_context
 from headgate.hooks.middleware import CallNext, Middleware
 
 __all__ = [
     "CallNext",
+    "EnqueueMiddleware",
     "EventName",
     "JobContext",
     "JobContextFilter",
     "JobEvent",
     "JobEventName",
     "Middleware",
+    "NewJobInfo",
     "WorkerEvent",
     "WorkerEventName",
     "add_job_context",

@@ -12,9 +12,11 @@ from typing import Any
 import msgspec
 
 from headgate.clock import from_us
-from headgate.codec import encode_text
+from headgate.codec import NO_LIMIT, encode_text
 from headgate.engine.contract import Attempt
 from headgate.errors import CancelJob, HeadgateError
+from headgate.headers import read_headers
+from headgate.sealing import PLAIN, Sealing
 
 MOST_PROGRESS = 64 * 1024
 """Bytes of one progress report: it is written again and again."""
@@ -27,7 +29,7 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 class JobContext:
     """The attempt that is running. Usable from the task's coroutine and its thread alike."""
 
-    __slots__ = ("_attempt", "_call", "_cancelled", "_sink", "_state", "_worker")
+    __slots__ = ("_attempt", "_call", "_cancelled", "_sealing", "_sink", "_state", "_worker")
 
     def __init__(
         self,
@@ -36,6 +38,7 @@ class JobContext:
         worker: str = "",
         state: Any = None,
         call: Call | None = None,
+        sealing: Sealing = PLAIN,
     ) -> None:
         self._attempt = attempt
         self._sink = sink
@@ -43,6 +46,7 @@ class JobContext:
         self._worker = worker
         self._state = state
         self._call = call
+        self._sealing = sealing
 
     @property
     def id(self) -> str:
@@ -91,6 +95,11 @@ class JobContext:
         return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
 
     @property
+    def headers(self) -> dict[str, str]:
+        """What was given as `headers=`, and what enqueue middleware added: a correlation id, say. Empty if nothing."""
+        return read_headers(self._attempt.headers)
+
+    @property
     def args(self) -> Mapping[str, Any]:
         """The arguments that came with the job, by name, as the function gets them; to be read only."""
         if self._call is None:
@@ -126,8 +135,12 @@ class JobContext:
     @property
     def previous_progress(self) -> Any:
         """What an earlier attempt last reported with `progress()`: the place to go on from; None if nothing."""
-        text = self._attempt.progress
-        return None if text is None else msgspec.json.decode(text)
+        one = self._attempt
+        if one.progress is None:
+            return None
+        return msgspec.json.decode(
+            self._sealing.open("progress", one.progress, one.task, one.job, one.tenant)
+        )
 
     @property
     def cancelled(self) -> bool:
@@ -144,7 +157,9 @@ class JobContext:
 
     def progress(self, value: Any) -> None:
         """Report how far this attempt is: any JSON value. Cheap; what is overtaken before it was sent is not sent."""
-        self._sink(self._attempt, encode_text(value, "progress", MOST_PROGRESS))
+        one, sealing = self._attempt, self._sealing
+        text = encode_text(value, "progress", NO_LIMIT if sealing.active else MOST_PROGRESS)
+        self._sink(one, sealing.seal("progress", text, one.task, one.job, one.tenant, MOST_PROGRESS))
 
     def ask_to_end(self) -> None:
         """Raise the flag that `cancelled` shows; called by the worker."""

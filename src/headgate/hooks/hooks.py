@@ -9,6 +9,7 @@ from typing import Any
 
 from headgate.errors import ConfigError
 from headgate.hooks.dependencies import Dependency, Factory, HintsOf, Plan, Planner, Shape, shape_of
+from headgate.hooks.enqueueing import Enqueueing
 from headgate.hooks.lifespan import LifespanFunction
 from headgate.hooks.listeners import Listener, Listeners
 from headgate.hooks.middleware import Middleware
@@ -17,11 +18,21 @@ from headgate.hooks.middleware import Middleware
 class Hooks:
     """Empty until the app hangs something in."""
 
-    __slots__ = ("_overrides", "_plans", "_shapes", "app", "lifespan", "listeners", "middleware")
+    __slots__ = (
+        "_overrides",
+        "_plans",
+        "_shapes",
+        "app",
+        "enqueueing",
+        "lifespan",
+        "listeners",
+        "middleware",
+    )
 
     def __init__(self, app: Any = None, lifespan: LifespanFunction | None = None) -> None:
         self.app = app
         """What the lifespan function is called with."""
+        self.enqueueing = Enqueueing()
         self.lifespan = lifespan
         self.listeners = Listeners()
         self.middleware: list[Middleware] = []

@@ -55,6 +55,7 @@ def fake_job(
     retry: Retry | None = None,
     priority: int = 50,
     metadata: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
     previous_progress: Any = None,
     args: Mapping[str, Any] | None = None,
     state: Any = None,
@@ -64,6 +65,7 @@ def fake_job(
     from headgate.clock import now_us
     from headgate.codec import encode_text
     from headgate.engine.contract import Attempt
+    from headgate.headers import headers_text
     from headgate.hooks.context import CURRENT
     from headgate.retry import Retry
 
@@ -81,6 +83,7 @@ def fake_job(
             retry=(retry or Retry()).policy,
             timeout=None,
             metadata=None if metadata is None else encode_text(metadata, "metadata", MOST),
+            headers=None if headers is None else headers_text(headers),
             enqueued_at=now,
             started_at=now,
             progress=None if previous_progress is None else encode_text(previous_progress, "progress", MOST),

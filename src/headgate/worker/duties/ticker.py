@@ -10,6 +10,7 @@ import msgspec
 from headgate.clock import SECOND
 from headgate.engine.contract import Engine
 from headgate.errors import EngineUnavailable
+from headgate.hooks.enqueueing import Enqueueing
 from headgate.job import NewJob
 from headgate.periodic import Schedule, tick_text
 from headgate.worker.events import Events
@@ -29,11 +30,18 @@ class Ticker:
 
     name = "ticker"
 
-    def __init__(self, engine: Engine, tasks: Iterable[Runnable], events: Events) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        tasks: Iterable[Runnable],
+        events: Events,
+        enqueueing: Enqueueing | None = None,
+    ) -> None:
         self.found = False
         self.asked = True
         self._engine = engine
         self._events = events
+        self._enqueueing = enqueueing or Enqueueing()
         self._tasks = [(task, task.schedule) for task in tasks if task.schedule is not None]
 
     @property
@@ -67,7 +75,7 @@ class Ticker:
 
     async def _fire(self, task: Runnable, ticks: list[int], last: int, now: int) -> None:
         at = ticks[-1] if ticks else now
-        jobs = [tick_job(task, tick) for tick in ticks]
+        jobs = await self._enqueueing.prepare([tick_job(task, tick) for tick in ticks])
         if await self._engine.tick(task.name, last, at, jobs):
             self.found = True
             log.debug("%s ticked: %d jobs", task.name, len(jobs), extra={"task": task.name})

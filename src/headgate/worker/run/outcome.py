@@ -18,7 +18,7 @@ def returned(run: RunningAttempt, value: Any) -> Outcome:
     if run.stop_reason == "timeout":
         return timed_out(run)
     try:
-        return Succeeded(attempt.job, attempt.number, run.task.encode_result(value))
+        return Succeeded(attempt.job, attempt.number, run.encode_result(value))
     except Exception as error:  # deterministic: running the task again would not change what it returns
         run.error = _unencodable(error, value)
         return Failed(attempt.job, attempt.number, error_text(run.error))

@@ -57,6 +57,7 @@ class Runner:
         self._capacity = capacity
         self._surroundings = surroundings
         self._middleware = surroundings.middleware
+        self._sealing = surroundings.sealing
         self._listeners = events.jobs.listeners.by_name
         """Looked at for every job, so that what is not used costs next to nothing."""
         self._events = events
@@ -72,13 +73,15 @@ class Runner:
         task = self._tasks[attempt.task]
         self.started += 1
         try:
-            args, kwargs = task.decode(attempt.args)
+            opened = self._sealing.open("args", attempt.args, attempt.task, attempt.job, attempt.tenant)
+            args, kwargs = task.decode(opened)
         except Exception as error:
             self._refuse(attempt, error)
             return
         call = task.fn, args, kwargs
-        context = JobContext(attempt, self._outbox.progress, self.worker, self._surroundings.state, call)
-        run = self.running[attempt.job] = RunningAttempt(attempt, task, context)
+        state, sealing = self._surroundings.state, self._sealing
+        context = JobContext(attempt, self._outbox.progress, self.worker, state, call, sealing)
+        run = self.running[attempt.job] = RunningAttempt(attempt, task, context, sealing)
         self._capacity.take()
         self.suspects += attempt.suspicion >= APART
         if attempt.timeout is not None:

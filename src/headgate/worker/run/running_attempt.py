@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from headgate.engine.contract import Attempt
 from headgate.hooks.context import JobContext
+from headgate.sealing import PLAIN, Sealing
 from headgate.worker.runnable import Runnable
 
 StopReason = Literal["cancel", "timeout", "release", "abandon"]
@@ -18,14 +19,17 @@ class RunningAttempt:
     """One attempt while it runs. `stop_reason` stays None unless the worker asks it to end; the first reason counts."""
 
     __slots__ = (
-        "attempt", "context", "error", "handle", "in_thread", "since", "started", "stop_reason", "task", "threaded",
-        "timer",
+        "attempt", "context", "error", "handle", "in_thread", "sealing", "since", "started", "stop_reason", "task",
+        "threaded", "timer",
     )  # fmt: skip
 
-    def __init__(self, attempt: Attempt, task: Runnable, context: JobContext) -> None:
+    def __init__(
+        self, attempt: Attempt, task: Runnable, context: JobContext, sealing: Sealing = PLAIN
+    ) -> None:
         self.attempt = attempt
         self.task = task
         self.context = context
+        self.sealing = sealing
         self.stop_reason: StopReason | None = None
         self.error: BaseException | None = None
         """What it ended with, once it has ended."""
@@ -42,6 +46,11 @@ class RunningAttempt:
     def seconds(self) -> float:
         """How long it has run."""
         return time.monotonic() - self.since
+
+    def encode_result(self, value: Any) -> str:
+        """A result as the store keeps it; raises PayloadError."""
+        one = self.attempt
+        return self.sealing.seal("result", self.task.encode_result(value), one.task, one.job, one.tenant)
 
     def interrupt(self, reason: StopReason) -> None:
         """Ask it to end. A coroutine that has not begun sees the reason when it does; a thread sees the flag only."""

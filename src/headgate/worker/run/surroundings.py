@@ -45,6 +45,7 @@ class Surroundings:
         self.jobs = JobEvents(hooks.listeners)
         self._kept = KeptDependencies()
         self.middleware = hooks.middleware
+        self.sealing = hooks.enqueueing.sealing
         self._hooks = hooks
         self._options = options
         self._threads = threads

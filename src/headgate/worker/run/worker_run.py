@@ -51,7 +51,7 @@ class WorkerRun:
         alone: bool = False,
     ) -> None:
         self.events = events
-        self.ticker = Ticker(engine, tasks.values(), events)
+        self.ticker = Ticker(engine, tasks.values(), events, hooks.enqueueing)
         self.floating = Floating(engine, floating, events)
         known: dict[str, Runnable] = {**tasks, **self.floating.tasks}
         uses_threads = any(not task.is_async for task in known.values())
