@@ -44,7 +44,7 @@ def test_blocks_that_are_not_run_are_few_and_say_why():
 
 
 def test_every_block_has_a_language_that_is_looked_after():
-    known = {"python", "sh", "text", "json", "ini", "sql"}
+    known = {"python", "sh", "text", "json", "ini", "sql", "yaml"}
     strange = [block.where for page in PAGES for block in blocks(page) if block.language not in known]
     assert not strange
 

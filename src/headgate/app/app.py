@@ -157,10 +157,20 @@ class App(Declarations, Hooked, Operations):
 
     # ── working ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def run_worker(self, *, signals: bool = False, **options: Unpack[WorkerOptions]) -> None:
-        """Work until cancelled or, with `signals`, until SIGTERM or SIGINT."""
+    async def run_worker(
+        self,
+        *,
+        signals: bool = False,
+        watch: Callable[[Worker], None] | None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None:
+        """Work until cancelled or, with `signals`, until SIGTERM or SIGINT. `watch` is called with the worker before it
+        begins."""
         with self.sync_loop.worker_loops.here():
-            await (await self._worker(options)).run(signals=signals)
+            worker = await self._worker(options)
+            if watch is not None:
+                watch(worker)
+            await worker.run(signals=signals)
 
     def worker(self, **options: Unpack[WorkerOptions]) -> AsyncOnly[Worker]:
         """A worker beside whatever else this event loop does: `async with app.worker(concurrency=100): …`."""
@@ -274,9 +284,15 @@ class App(Declarations, Hooked, Operations):
     open_sync = twin(open)
     migrate_sync = twin(migrate)
 
-    def run_worker_sync(self, *, signals: bool = False, **options: Unpack[WorkerOptions]) -> None:
+    def run_worker_sync(
+        self,
+        *,
+        signals: bool = False,
+        watch: Callable[[Worker], None] | None = None,
+        **options: Unpack[WorkerOptions],
+    ) -> None:
         """`run_worker()` for code that cannot await; in this thread, where signals arrive, if it has no loop."""
-        work = self.run_worker(signals=signals, **options)
+        work = self.run_worker(signals=signals, watch=watch, **options)
         try:
             asyncio.get_running_loop()
         except RuntimeError:

@@ -40,6 +40,10 @@ def worker(
     name: Annotated[
         str | None, typer.Option("--name", help="The worker's name.", show_default="host-pid")
     ] = None,
+    health: Annotated[
+        str | None,
+        typer.Option("--health", metavar="[HOST:]PORT", help="Answer /live and /ready over HTTP."),
+    ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Start anew when source files change.")] = False,
     factory: Factory = False,
     app_dir: AppDir = ".",
@@ -66,6 +70,7 @@ def worker(
     Exits with 3 if a worker process of several could not start, and with 4
     if the app's lifespan failed.
     """
+    from headgate.cli.address import address
     from headgate.cli.times import duration
     from headgate.worker.process.config import ProcessConfig
 
@@ -75,6 +80,7 @@ def worker(
         app_dir=app_dir,
         processes=processes,
         reload=reload,
+        health=None if health is None else address(health, "--health"),
         queues=_queues(queues),
         concurrency=concurrency,
         threads=threads,

@@ -17,6 +17,7 @@ from headgate.errors import HeadgateError
 from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
 from headgate.worker.events import Event, Events, Listener
+from headgate.worker.health import WorkerHealth
 from headgate.worker.options import CONCURRENCY, GRACE, LEASE, options
 from headgate.worker.run.worker_run import WorkerRun
 from headgate.worker.runnable import Runnable
@@ -86,6 +87,11 @@ class Worker:
         """Those of them that are past their timeout: threads that cannot be stopped and keep their slots."""
         runs = self._worker_run.running if self._worker_run else []
         return [run.attempt.job for run in runs if run.stop_reason == "timeout"]
+
+    @property
+    def health(self) -> WorkerHealth | None:
+        """How it stands, also from another thread; None when it does not work."""
+        return self._worker_run.health if self._worker_run else None
 
     async def run(self, *, signals: bool = False) -> None:
         """Work until stopped. With `signals`, the process is the worker's: SIGTERM and SIGINT stop it, the second one

@@ -21,8 +21,10 @@ from headgate.errors import EngineUnavailable, HeadgateError, LifespanError
 from headgate.worker import registrations
 from headgate.worker.engine_status import Backoff
 from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, ProcessConfig
+from headgate.worker.process.endpoints import endpoints
 from headgate.worker.process.load_app import load_app
 from headgate.worker.process.logs import configure_logs
+from headgate.worker.process.process_health import ProcessHealth
 from headgate.worker.process.reload import Reloader, wait_for_change
 
 log = logging.getLogger("headgate.worker")
@@ -30,8 +32,8 @@ log = logging.getLogger("headgate.worker")
 
 def work(config: ProcessConfig, app: Any = None) -> int:
     """Do what the config says, with the app that was loaded already, if one was; returns the exit code."""
-    if config.registrations_file is not None:
-        registrations.keep_in(config.registrations_file)
+    if config.files.registrations is not None:
+        registrations.keep_in(config.files.registrations)
     if config.supervised:
         _watch_parent()
     return _work_and_reload(config) if config.reload else _work(config, app)
@@ -45,9 +47,14 @@ def run(main: Callable[[], Any]) -> None:
 
 def _work(config: ProcessConfig, app: Any = None) -> int:
     try:
-        app = _load(config, app)
-        registrations.note_store(app)
-        _work_once_reachable(lambda: app.run_worker(**config.options(), signals=True))
+        health = ProcessHealth()
+        with endpoints([(config.health, health.pages())], config.files.endpoint):
+            app = _load(config, app)
+            registrations.note_store(app)
+            options = config.options()
+            if config.answers:
+                options["watch"] = health.watch
+            _work_once_reachable(lambda: app.run_worker(**options, signals=True))
     except LifespanError as error:
         log.critical("%s", error, exc_info=error.__cause__)
         return LIFESPAN_FAILED

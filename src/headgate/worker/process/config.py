@@ -19,6 +19,18 @@ RELOAD = 5
 RELOAD_GRACE = 2.0
 
 
+class ChildFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Open files that a worker process gets from its supervisor."""
+
+    registrations: int | None = None
+    """Where it notes its registrations."""
+    endpoint: int | None = None
+    """A socket that listens, on which it answers its supervisor."""
+
+
+NO_FILES = ChildFiles()
+
+
 class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One `headgate worker` command. Durations are seconds."""
 
@@ -37,8 +49,9 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     log_json: bool = False
     log_config: str = "auto"
     supervised: bool = False
-    registrations_file: int | None = None
-    """An open file in which a worker process notes its registrations for its supervisor."""
+    health: tuple[str, int] | None = None
+    """Host and port of the endpoint for probes."""
+    files: ChildFiles = NO_FILES
 
     def options(self) -> dict[str, Any]:
         """What `App.run_worker` is given."""
@@ -51,9 +64,12 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
             "name": self.name,
         }
 
-    def for_child(self, index: int, registrations_file: int | None = None) -> ProcessConfig:
+    @property
+    def answers(self) -> bool:
+        """Whether its processes answer over HTTP."""
+        return self.health is not None
+
+    def for_child(self, index: int, files: ChildFiles = NO_FILES) -> ProcessConfig:
         """The part of child `index`; a name that was given is made unique."""
         name = f"{self.name}-{index + 1}" if self.name and self.processes > 1 else self.name
-        return msgspec.structs.replace(
-            self, processes=1, supervised=True, name=name, registrations_file=registrations_file
-        )
+        return msgspec.structs.replace(self, processes=1, supervised=True, name=name, files=files)

@@ -23,7 +23,17 @@ from typing import IO, assert_never
 
 import msgspec
 
-from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, ProcessConfig
+from headgate.worker.process.children_health import ChildrenHealth
+from headgate.worker.process.config import (
+    CANNOT_START,
+    DONE,
+    LIFESPAN_FAILED,
+    RELOAD,
+    ChildFiles,
+    ProcessConfig,
+)
+from headgate.worker.process.endpoints import endpoints
+from headgate.worker.process.http_endpoint import listen
 from headgate.worker.process.lost_workers import LossReporter, LostWorkers
 from headgate.worker.registrations import read_notes
 
@@ -52,7 +62,7 @@ class Signalled(msgspec.Struct, frozen=True):
     number: int
 
 
-Spawn = Callable[[ProcessConfig, int, int | None], "subprocess.Popen[bytes]"]
+Spawn = Callable[[ProcessConfig, int, ChildFiles], "subprocess.Popen[bytes]"]
 
 
 class Child:
@@ -62,6 +72,10 @@ class Child:
         self.index = index
         self.process: subprocess.Popen[bytes] | None = None
         self.registrations_file: IO[bytes] | None = None
+        self.port: int | None = None
+        """Where the process answers over HTTP."""
+        self.answered = False
+        """Whether it has done so."""
         self.started_at = 0.0
         self.start_at: float | None = 0.0
         self.starts = 0
@@ -71,6 +85,12 @@ class Child:
     def alive(self) -> bool:
         """Whether a process fills it now."""
         return self.process is not None
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process that fills it now."""
+        process = self.process  # read once: the endpoint's thread asks, too
+        return None if process is None else process.pid
 
     def signal(self, number: int) -> None:
         """Send a signal, if a process is there."""
@@ -86,13 +106,13 @@ class Child:
         return wait
 
 
-def spawn(config: ProcessConfig, index: int, registrations_file: int | None) -> subprocess.Popen[bytes]:
+def spawn(config: ProcessConfig, index: int, files: ChildFiles) -> subprocess.Popen[bytes]:
     """Start a child. It gets a session of its own, so that Ctrl-C reaches it through us only, a pipe as standard
-    input, whose end tells it that we are gone, and a file for its registrations."""
-    text = msgspec.json.encode(config.for_child(index, registrations_file)).decode()
+    input, whose end tells it that we are gone, and its files."""
+    text = msgspec.json.encode(config.for_child(index, files)).decode()
     command = [sys.executable, "-m", "headgate.worker.process.child", text]
-    files = () if registrations_file is None else (registrations_file,)
-    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, pass_fds=files)
+    passed = [file for file in (files.registrations, files.endpoint) if file is not None]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, pass_fds=passed)
 
 
 class Supervisor:
@@ -116,7 +136,8 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise until all children have stopped on request; returns the exit code."""
-        with self._handlers():
+        health = ChildrenHealth(self._children)
+        with endpoints([(self._config.health, health.pages())]), self._handlers():
             while not (self._signals and not self.pids):
                 self._start_due()
                 self._kill_late()
@@ -135,11 +156,8 @@ class Supervisor:
                 self._start(child)
 
     def _start(self, child: Child) -> None:
-        file = None
-        if os.name == "posix":  # elsewhere a process cannot be given a file without a name
-            child.registrations_file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
-            file = child.registrations_file.fileno()
-        process = child.process = self._spawn(self._config, child.index, file)
+        with self._files(child) as files:
+            process = child.process = self._spawn(self._config, child.index, files)
         child.start_at, child.started_at = None, time.monotonic()
         child.starts += 1
         log.info(
@@ -150,6 +168,21 @@ class Supervisor:
             self._queue.put(ChildEnded(child.index, process.wait()))
 
         threading.Thread(target=wait, name=f"headgate-child-{child.index + 1}", daemon=True).start()
+
+    @contextlib.contextmanager
+    def _files(self, child: Child) -> Generator[ChildFiles]:
+        """What a new process is given. Its socket is closed here at once: what listens there ends with the process."""
+        if os.name != "posix":  # a process cannot be given files there
+            yield ChildFiles()
+            return
+        child.registrations_file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child has ended
+        registrations = child.registrations_file.fileno()
+        if not self._config.answers:
+            yield ChildFiles(registrations=registrations)
+            return
+        with listen("127.0.0.1", 0) as listener:
+            child.port, child.answered = listener.getsockname()[1], False
+            yield ChildFiles(registrations=registrations, endpoint=listener.fileno())
 
     def _next(self) -> ChildEnded | Signalled | None:
         times = [

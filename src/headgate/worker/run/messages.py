@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Messages:
     """Sends one message at a time, each within `seconds`, and knows whether it was answered."""
 
-    __slots__ = ("_number", "_seconds", "_unanswered", "doubt")
+    __slots__ = ("_number", "_seconds", "_unanswered", "answered_at", "doubt")
 
     def __init__(self, seconds: float) -> None:
         self.doubt = False
@@ -27,6 +27,8 @@ class Messages:
         self._seconds = seconds
         self._number = 0
         self._unanswered: float | None = None
+        self.answered_at: float | None = None
+        """When an exchange was last answered, by the monotonic clock."""
 
     async def send(self, message: Callable[[int], Awaitable[T]]) -> T:
         """Send `message(number)`; until its answer is there, it is unknown whether it took effect."""
@@ -46,6 +48,7 @@ class Messages:
     def got_through(self) -> None:
         """An exchange was answered. An answer to a resumption does not count: reports may still be refused."""
         self._unanswered = None
+        self.answered_at = time.monotonic()
 
     def begin(self) -> None:
         """A new registration: what an earlier one has sent is no longer of interest."""

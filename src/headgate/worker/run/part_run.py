@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ from headgate.worker.run.threads import Threads
 from headgate.worker.runnable import Runnable
 
 log = logging.getLogger("headgate.worker")
+
+LATELY = 3.0
+"""Seconds without an answer to an exchange that are no trouble however short the lease is: idle workers ask rarely."""
 
 
 class PartRun:
@@ -90,6 +94,19 @@ class PartRun:
     def still(self) -> bool:
         """Whether it is calm, and was told that there is nothing to be had."""
         return self.calm and self.exchange.idle
+
+    @property
+    def last_exchange(self) -> float | None:
+        """Seconds since the store last answered an exchange; from any thread."""
+        answered_at = self.exchange.messages.answered_at
+        return None if answered_at is None else time.monotonic() - answered_at
+
+    @property
+    def ready(self) -> bool:
+        """Whether the lease is held, and exchanges have got through lately; from any thread."""
+        lately = max(self.lease.timing.stuck, LATELY)
+        since = self.last_exchange
+        return self.lease.held and since is not None and since < lately
 
     async def run(self) -> None:
         """Exchange until told to end."""

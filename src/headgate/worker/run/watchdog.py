@@ -63,6 +63,11 @@ class Watchdog:
         """Watch no more. Not waited for: it may be in a call that takes its time."""
         self._ended.set()
 
+    @property
+    def still_for(self) -> float:
+        """Seconds for which the event loop has stood still, as far as that is known; from any thread."""
+        return max(0.0, time.monotonic() - self._turn - PERIOD) if self._asked else 0.0
+
     def _watch(self) -> None:
         before = time.monotonic()
         while not self._ended.wait(PERIOD):

@@ -14,6 +14,7 @@ from headgate.limits import FloatingRule
 from headgate.worker.duties.floating import Floating
 from headgate.worker.duties.ticker import Ticker
 from headgate.worker.events import Event, Events
+from headgate.worker.health import STANDS_STILL, WorkerHealth
 from headgate.worker.options import Options
 from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.part_run import PartRun, end_all
@@ -100,6 +101,38 @@ class WorkerRun:
     def started(self) -> int:
         """How many attempts were started."""
         return sum(part.runner.started for part in self.parts)
+
+    @property
+    def health(self) -> WorkerHealth:
+        """How it stands; from any thread, also while the event loop does not turn."""
+        blocked = self._watchdog.still_for
+        live, stopping = blocked < STANDS_STILL, self._winding_down is not None or self._over
+        ready = sum(part.ready for part in self.parts)
+        since = [part.last_exchange for part in self.parts if part.last_exchange is not None]
+        return WorkerHealth(
+            worker=next(iter(self.ids), ""),
+            live=live,
+            ready=live and not stopping and ready > 0,
+            why=self._why_not_ready(blocked, ready, since, stopping=stopping),
+            stopping=stopping,
+            blocked=round(blocked, 3),
+            last_exchange=round(min(since), 3) if since else None,
+            parts=len(self.parts),
+            parts_ready=ready,
+            running=sum(len(part.runner.running) for part in self.parts),
+            concurrency=self._options.concurrency,
+        )
+
+    def _why_not_ready(self, blocked: float, ready: int, since: Sequence[float], *, stopping: bool) -> str:
+        if blocked >= STANDS_STILL:
+            return f"its event loop has stood still for {blocked:.1f} s"
+        if stopping:
+            return "it is stopping"
+        if ready:
+            return ""
+        if not any(part.lease.held for part in self.parts):
+            return "it holds no lease"
+        return f"no exchange got through for {min(since):.1f} s" if since else "no exchange got through yet"
 
     async def work(self) -> None:
         """Register, work until stopped, retire; all of it inside the lifespan of the app. Raises what a worker cannot
