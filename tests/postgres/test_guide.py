@@ -70,7 +70,7 @@ def test_every_python_block_of_the_guide_runs(sql: Database, tmp_path: Path) -> 
     run_page(found, tmp_path)
     asyncio.set_event_loop(None)
     items = sql("SELECT item FROM orders ORDER BY id")
-    assert items == [("tea",), ("milk",)]
+    assert items == [("tea",), ("milk",), ("salt",)]
 
 
 async def test_every_statement_of_the_guide_runs(sql: Database) -> None:

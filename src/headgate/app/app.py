@@ -25,6 +25,7 @@ from typing import (
 )
 
 from headgate.app.async_only import AsyncOnly
+from headgate.app.blocks import enqueue
 from headgate.app.client import Client, Clock
 from headgate.app.declarations import Declarations
 from headgate.app.defaults import TaskDefaults, check_defaults
@@ -32,9 +33,11 @@ from headgate.app.handle import JobHandle
 from headgate.app.hooked import Hooked
 from headgate.app.importing import ImportRecord, import_jobs
 from headgate.app.known_names import unknown_queues
+from headgate.app.on_commit import OnCommit
 from headgate.app.operations import Operations
 from headgate.app.options import LEAST_RETENTION
 from headgate.app.sync import twin
+from headgate.app.transaction import Transaction, of_this_thread
 from headgate.clock import SECOND, duration_us
 from headgate.engine.contract import Engine, ImportResult, Settings
 from headgate.engine.open import make_engine
@@ -126,27 +129,42 @@ class App(Declarations, Hooked, Operations):
     async def enqueue(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:
         """Enqueue a job made by `task.job(…)`; with `connection`, inside the caller's transaction where a store can."""
         _check_job(job, "what enqueue() was given")
-        enqueued = (await self._client.enqueue((job,), connection))[0]
-        return JobHandle(self._client, enqueued.id, created=enqueued.created)
+        return (await enqueue(self._client, (job,), connection))[0]
 
-    async def enqueue_many(self, jobs: Iterable[NewJob]) -> list[JobHandle[Any]]:
+    async def enqueue_many(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[JobHandle[Any]]:
         """Enqueue many jobs, one round trip per 1,000.
 
         Each batch of 1,000 is stored whole or not at all; so up to 1,000 jobs are all or none. If a later batch is
-        refused, the earlier ones stay, and the error says how many.
+        refused, the earlier ones stay, and the error says how many. With `connection` as `enqueue()`.
         """
         source, handles = iter(jobs), list[JobHandle[Any]]()
         try:
             while batch := list(islice(source, JOBS_PER_STEP)):
                 for place, job in enumerate(batch, len(handles)):
                     _check_job(job, f"item {place} of enqueue_many()")
-                stored = await self._client.enqueue(batch)
-                handles += [JobHandle(self._client, one.id, created=one.created) for one in stored]
+                handles += await enqueue(self._client, batch, connection)
         except Exception as error:
             if handles:
                 error.add_note(f"{len(handles)} jobs of earlier batches are stored")
             raise
         return handles
+
+    def transaction(self, connection: Any) -> Transaction:
+        """Let every enqueue inside `with` or `async with` join the transaction that is open on a PostgreSQL connection.
+
+        The transaction remains the caller's: the jobs are there with its commit, and gone with its rollback. None
+        instead of a connection: what is enqueued inside joins no transaction, whatever block is around.
+        """
+        return Transaction(self._client, connection)
+
+    def on_commit(self, register: Callable[[Callable[[], Any]], Any] | None = None) -> OnCommit:
+        """Keep back what is enqueued inside `with` or `async with`, and store it when the block has ended well.
+
+        For stores that cannot take part in a transaction: the block goes around it. If this process dies between the
+        commit and the end of the block, the jobs are lost. With `register`, a function such as Django's
+        `connection.on_commit`, each enqueue hands it a function that stores the job.
+        """
+        return OnCommit(self._client, register)
 
     async def import_jobs(self, records: Iterable[Mapping[str, Any] | ImportRecord]) -> list[ImportResult]:
         """Take over jobs with their history from another system; see `headgate.app.importing` for a record's fields.
@@ -277,8 +295,14 @@ class App(Declarations, Hooked, Operations):
     ) -> None:
         self.close_sync()
 
-    enqueue_sync = twin(enqueue)
-    enqueue_many_sync = twin(enqueue_many)
+    def enqueue_sync(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:
+        """`enqueue()` for code that cannot await. Not a derived twin: the connection is that of the caller's thread."""
+        return self.sync_loop.run(self.enqueue(job, connection=of_this_thread(connection)))
+
+    def enqueue_many_sync(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[JobHandle[Any]]:
+        """`enqueue_many()` for code that cannot await; see `enqueue_sync`."""
+        return self.sync_loop.run(self.enqueue_many(jobs, connection=of_this_thread(connection)))
+
     import_jobs_sync = twin(import_jobs)
     run_until_idle_sync = twin(run_until_idle)
     open_sync = twin(open)

@@ -42,6 +42,8 @@ class Client:
         self.decoders: dict[str, Callable[[str | bytes], Any]] = {}
         self._opened: OpenStore | None = None
         self._kept: Engine | None = None
+        self.on_trial = False
+        """Whether a test put another store in the place of the app's own."""
         self.renew()
         renew_after_fork(self)
 
@@ -143,8 +145,17 @@ class Client:
             raise ConfigError(
                 f"{self.shown_url} cannot enqueue inside a caller's transaction; leave connection= out"
             )
+        self.refuse_another_loop(engine, connection)
         await self.engine()
         return await engine.enqueue_within(connection, jobs)
+
+    def refuse_another_loop(self, engine: EnqueuesWithin, connection: Any) -> None:
+        """The sync twins work on a loop of their own, where a connection of the caller's loop cannot be awaited."""
+        if engine.is_awaited(connection) and self.sync_loop.is_mine():
+            raise ConfigError(
+                f"enqueue_sync() on {type(connection).__module__}.{type(connection).__qualname__}, which belongs to "
+                "the event loop that opened it; write `await …enqueue(…)`, or use a connection that is not async"
+            )
 
     def decode_result(self, job: Job) -> Any:
         """A result as its task declares it; as plain JSON values if the task is not known here."""
@@ -165,12 +176,12 @@ class Client:
         """Use another store from the next opening on; returns the function that undoes it.
 
         With `keep` a store in memory outlives being closed: the next opening finds it again."""
-        before = self.url, self.clock, self._kept
-        self.url, self.clock = check_url(url), clock
+        before = self.url, self.clock, self._kept, self.on_trial
+        self.url, self.clock, self.on_trial = check_url(url), clock, keep
         self._kept = make_engine(self.url, self.settings, clock) if keep and url == "memory://" else None
 
         def restore() -> None:
-            self.url, self.clock, self._kept = before
+            self.url, self.clock, self._kept, self.on_trial = before
 
         return restore
 

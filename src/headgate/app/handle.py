@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Generator
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from headgate.app.client import Client
 from headgate.app.explain import Explanation, explanation
@@ -51,6 +51,14 @@ def refusal(verb: str, verdict: Verdict) -> HeadgateError:
     )
 
 
+class Origin(Protocol):
+    """How a job was enqueued that its store may not know of, or not yet."""
+
+    def whereabouts(self) -> str:
+        """Why the store does not know of it."""
+        ...
+
+
 async def _next(updates: AsyncGenerator[JobUpdate]) -> JobUpdate | None:
     return await anext(updates, None)
 
@@ -58,12 +66,19 @@ async def _next(updates: AsyncGenerator[JobUpdate]) -> JobUpdate | None:
 class JobHandle(Generic[R]):
     """One job of a store. `created` is False where enqueue returned an unfinished job with the same unique key."""
 
-    __slots__ = ("_client", "created", "id")
+    __slots__ = ("_client", "_origin", "created", "id")
 
-    def __init__(self, client: Client, id: str, *, created: bool = False) -> None:
+    def __init__(
+        self, client: Client, id: str, *, created: bool = False, origin: Origin | None = None
+    ) -> None:
         self._client = client
+        self._origin = origin
         self.id = id
         self.created = created
+
+    def become(self, stored: JobHandle[Any]) -> None:
+        """Stand for what the store made of a job that was kept back."""
+        self.id, self.created, self._origin = stored.id, stored.created, stored._origin
 
     @property
     def sync_loop(self) -> SyncLoop:
@@ -74,8 +89,13 @@ class JobHandle(Generic[R]):
         """Where the job stands."""
         state = (await (await self._client.engine()).states([self.id]))[0]
         if state is None:
-            raise not_found(self.id)
+            raise self._not_found()
         return state
+
+    def _not_found(self) -> JobNotFound:
+        if self._origin is None:
+            return not_found(self.id)
+        return JobNotFound(f"there is no job {self.id!r} in the store: {self._origin.whereabouts()}")
 
     async def info(self) -> JobInfo:
         """Everything about the job, with its attempts."""
@@ -88,7 +108,7 @@ class JobHandle(Generic[R]):
     async def _job(self) -> Job:
         job = (await (await self._client.engine()).get([self.id]))[0]
         if job is None:
-            raise not_found(self.id)
+            raise self._not_found()
         return job
 
     async def result(self, timeout: float | timedelta | None = None) -> R:
@@ -118,7 +138,7 @@ class JobHandle(Generic[R]):
             except TimeoutError:
                 job = await self._last_look(timeout or 0)
         if job is None:
-            raise not_found(self.id)
+            raise self._not_found()
         if not job.state.ended:
             raise TimeoutError(
                 f"job {self.id!r} is still {job.state.value} after {(timeout or 0) / SECOND:g} s"
@@ -169,6 +189,8 @@ class JobHandle(Generic[R]):
 
     async def _steer(self, verb: str) -> JobState:
         verdict = (await getattr(await self._client.engine(), verb)([self.id]))[0]
+        if verdict.state is None:
+            raise self._not_found()
         if not verdict.done:
             raise refusal(verb, verdict)
         return verdict.state
@@ -177,7 +199,7 @@ class JobHandle(Generic[R]):
         """Why the job is where it is; `str()` of it is a sentence."""
         facts = await (await self._client.engine()).explain(self.id)
         if facts is None:
-            raise not_found(self.id)
+            raise self._not_found()
         return explanation(facts)
 
     status_sync = twin(status)

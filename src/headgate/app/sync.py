@@ -39,7 +39,7 @@ class SyncLoop:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the sync_loop and wait for what it returns."""
         loop = self._running()
-        if threading.current_thread() is self._thread:
+        if self.is_mine():
             work.close()
             raise HeadgateError(
                 "a *_sync method was called on the loop that would have to serve it; await its twin"
@@ -52,6 +52,10 @@ class SyncLoop:
         except BaseException:
             future.cancel()
             raise
+
+    def is_mine(self) -> bool:
+        """Whether the calling code was handed over by a twin."""
+        return threading.current_thread() is self._thread
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:

@@ -14,6 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
+from headgate.app.blocks import enqueue
 from headgate.app.client import Client
 from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions, OnConflict
@@ -169,8 +170,7 @@ class Task(Generic[P, R]):
 
     async def send(self, job: NewJob) -> JobHandle[R]:
         """Enqueue a job that was built here."""
-        enqueued = (await self._client.enqueue((job,)))[0]
-        return JobHandle(self._client, enqueued.id, created=enqueued.created)
+        return (await enqueue(self._client, (job,)))[0]
 
     def options(
         self,

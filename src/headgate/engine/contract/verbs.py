@@ -322,6 +322,14 @@ class EnqueuesWithin(Protocol):
         """As `enqueue`, on the caller's connection: invisible until its commit, gone with its rollback."""
         ...
 
+    def is_awaited(self, connection: Any) -> bool:
+        """Whether statements on it are awaited. Raises ConfigError for what is no connection that can be used."""
+        ...
+
+    async def check_transaction(self, connection: Any) -> None:
+        """Raise ConfigError unless jobs that are stored on it now are part of a transaction, in this very store."""
+        ...
+
 
 @runtime_checkable
 class Versioned(Protocol):

@@ -37,6 +37,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.postgres import rows
+from headgate.engine.postgres.belonging import Belonging
 from headgate.engine.postgres.enqueueing import (
     enqueue_call,
     enqueue_result,
@@ -52,7 +53,7 @@ from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema
 from headgate.engine.postgres.store import Store
 from headgate.engine.postgres.wire import Numbers, got, got_all, got_key, put, put_all, put_if, put_key
-from headgate.engine.postgres.within import enqueue_within
+from headgate.engine.postgres.within import enqueue_within, way_of
 from headgate.engine.rules.mended import (
     forgotten_waiters,
     late_timer,
@@ -95,6 +96,7 @@ class PostgresEngine(Engine):
         self._keep = Numbers.of(keep(self.settings))
         self._enqueue_one, self._enqueue_many = one_call(schema), enqueue_call(schema)
         self._opened = Store(*self._address)
+        self._belonging = Belonging(schema, where)
 
     @property
     def _store(self) -> Store:
@@ -176,6 +178,14 @@ class PostgresEngine(Engine):
     async def enqueue_within(self, connection: Any, jobs: Sequence[NewJob]) -> list[Enqueued]:
         """Store jobs on a caller's connection, inside whatever transaction it has."""
         return await enqueue_within(connection, jobs, self.schema, self.settings, self._now(None))
+
+    def is_awaited(self, connection: Any) -> bool:
+        """Whether statements on a caller's connection are awaited."""
+        return way_of(connection)[1].awaited
+
+    async def check_transaction(self, connection: Any) -> None:
+        """Refuse a connection whose statements would not be part of a transaction, or not of this store."""
+        await self._belonging.check(connection, self.pools)
 
     async def import_jobs(
         self, records: Sequence[ImportedJob], *, limits: Sequence[Limit] = (), now: int | None = None
