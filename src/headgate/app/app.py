@@ -45,6 +45,7 @@ from headgate.errors import ConfigError
 from headgate.hooks.lifespan import LifespanFunction, check_lifespan
 from headgate.job import NewJob
 from headgate.limits import check_max
+from headgate.own_types import OwnTypes, Pair
 from headgate.sealing import Codec, ContextCodec, Sealing
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class App(Declarations, Hooked, Operations):
     answer one call before it raises EngineUnavailable. `lifespan` is a context manager function, called with the app,
     that each worker enters before its first claim and leaves after its last attempt. `clock` replaces the store's, for
     tests. `defaults` holds for tasks that say nothing else. `codec`, an object with `encode(bytes)` and
-    `decode(bytes)`, encrypts or compresses arguments, results and progress before they are stored.
+    `decode(bytes)`, encrypts or compresses arguments, results and progress before they are stored. `types` says how
+    classes of one's own travel: `{Money: (encode, decode)}`, to plain JSON values and back.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class App(Declarations, Hooked, Operations):
         clock: Clock | None = None,
         defaults: TaskDefaults | None = None,
         codec: Codec | ContextCodec | None = None,
+        types: Mapping[type, Pair] | None = None,
     ) -> None:
         settings = Settings(
             patience=check_max(patience, "patience="),
@@ -110,6 +113,7 @@ class App(Declarations, Hooked, Operations):
         )
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
         client = Client(address, settings, _check_payload_limit(payload_limit), clock)
+        client.types = OwnTypes(types)
         client.hooks.enqueueing.sealing = Sealing(codec, client.payload_limit)
         client.hooks.app, client.hooks.lifespan = self, check_lifespan(lifespan)
         super().__init__(client, check_defaults(defaults, "App(defaults=)"))

@@ -20,6 +20,7 @@ from headgate.hooks.enqueued import tell_enqueued
 from headgate.hooks.hooks import Hooks
 from headgate.job import Job, NewJob
 from headgate.limits.registered import RegisteredLimits
+from headgate.own_types import NO_OWN
 from headgate.sealing import Sealing
 
 Clock = Callable[[], int]
@@ -39,6 +40,7 @@ class Client:
         self.sync_loop = SyncLoop()
         self.limits = RegisteredLimits()
         self.hooks = Hooks()
+        self.types = NO_OWN
         self.decoders: dict[str, Callable[[str | bytes], Any]] = {}
         self._opened: OpenStore | None = None
         self._kept: Engine | None = None

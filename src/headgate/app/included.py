@@ -13,6 +13,7 @@ from headgate.app.task import Task, TaskWithOptions
 from headgate.engine.contract import Settings
 from headgate.job import NewJob
 from headgate.limits.bound import BoundLimit
+from headgate.own_types import OwnTypes
 
 if TYPE_CHECKING:
     from headgate.app.declarations import Declarations
@@ -28,6 +29,7 @@ class SetClient(Client):
 
     def __init__(self, only: Callable[[], Declarations]) -> None:
         super().__init__("memory://", Settings(), PAYLOAD_LIMIT)
+        self.types = OwnTypes(lenient=True)
         self.only = only
 
 

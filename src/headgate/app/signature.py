@@ -20,6 +20,7 @@ from headgate.errors import ConfigError, PayloadError
 from headgate.hooks.dependencies import Dependency, dependency_of
 from headgate.limits.in_signature import LimitInSignature, limit_by_default, split_annotation
 from headgate.limits.parameters import Parameters
+from headgate.own_types import NO_OWN, OwnTypes
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -28,13 +29,13 @@ _KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 class TaskSignature:
     """What a task function takes and returns."""
 
-    def __init__(self, function: Callable[..., Any], task: str) -> None:
+    def __init__(self, function: Callable[..., Any], task: str, own: OwnTypes = NO_OWN) -> None:
         self._task = task
         hints = hints_of(function, task)
         self.returns: Any = hints.get("return", Any)
         self.types: dict[str, Any] = {}
         self.defaults: dict[str, Any] = {}
-        self.parameters = Parameters(task, self.types, self.defaults)
+        self.parameters = Parameters(task, self.types, self.defaults, own)
         self.limits: list[LimitInSignature] = []
         self.dependencies: dict[str, Dependency] = {}
         self._kinds: dict[str, Any] = {}

@@ -12,8 +12,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, ParamSpec, TypeVar
 
-import msgspec
-
 from headgate.app.blocks import enqueue
 from headgate.app.client import Client
 from headgate.app.handle import JobHandle
@@ -22,8 +20,8 @@ from headgate.app.signature import TaskSignature, hints_of
 from headgate.app.sync import SyncLoop, twin
 from headgate.app.task_function import check_function
 from headgate.app.task_options import check_limits
-from headgate.codec import Payload, decoder, encode_text
-from headgate.errors import ConfigError, PayloadError
+from headgate.codec import Payload, ResultForm
+from headgate.errors import ConfigError
 from headgate.ids import new_id
 from headgate.job import NewJob
 from headgate.keys import check_length, check_name
@@ -60,13 +58,15 @@ class Task(Generic[P, R]):
         self.is_async = is_async(fn, self.name)
         self.schedule = schedule
         self.set_defaults(options, retry)
-        self._signature = TaskSignature(fn, self.name)
+        self._signature = TaskSignature(fn, self.name, client.types)
         self.dependencies = self._signature.dependencies
         client.hooks.check(self.dependencies, lambda function: hints_of(function, self.name))
         self._payload = self._compile_payload()
         given = check_limits(limits, f"task {self.name!r}")
         self.limits = TaskLimits(self._signature.parameters, self._signature.limits, given, max_concurrent)
-        self._result = decoder(_result_type(self._signature.returns), f"result of task {self.name!r}")
+        self._result = ResultForm(
+            self.name, _result_type(self._signature.returns), client.json_limit, client.types
+        )
         if schedule is not None and (
             missing := self._signature.types.keys() - self._signature.defaults.keys()
         ):
@@ -78,8 +78,9 @@ class Task(Generic[P, R]):
         self.retry = retry
 
     def _compile_payload(self) -> Payload:
-        signature = self._signature
-        return Payload(self.name, signature.types, frozenset(signature.defaults), self._client.json_limit)
+        signature, client = self._signature, self._client
+        optional = frozenset(signature.defaults)
+        return Payload(self.name, signature.types, optional, client.json_limit, client.types)
 
     # ── what the worker needs ────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,18 +105,11 @@ class Task(Generic[P, R]):
 
     def encode_result(self, value: Any) -> str:
         """A result as JSON text; raises PayloadError."""
-        return (
-            "null"
-            if value is None
-            else encode_text(value, f"result of task {self.name!r}", self._payload.limit)
-        )
+        return "null" if value is None else self._result.encode(value)
 
     def decode_result(self, text: str | bytes) -> R:
         """JSON text as a result, converted as annotated; raises PayloadError."""
-        try:
-            return self._result.decode(text)
-        except msgspec.MsgspecError as error:
-            raise PayloadError(f"result of task {self.name!r} does not fit its annotation: {error}") from None
+        return self._result.decode(text)
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

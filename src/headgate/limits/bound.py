@@ -8,11 +8,12 @@ joined by `:`, which is escaped inside them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from headgate.errors import ConfigError, PayloadError
 from headgate.keys import MAX_BYTES, Key, Use, canonical, check_length
 from headgate.limits.declared import DeclaredLimit, RateLimit
-from headgate.limits.parameters import Arguments, Parameters, Read, read_by_function, value_text
+from headgate.limits.parameters import Arguments, Parameters, Read, read_by_function
 from headgate.limits.template import read_by_template
 
 
@@ -96,21 +97,23 @@ def _key_reader(
     """How to find a limit's key value, and the parameters that form it; no reader for a limit with one key only."""
     if limit.key is None:
         names = limit.params or ((own,) if own else ())
-        return (_join([parameters.read(name, repr(limit)) for name in names]), names) if names else (None, ())
+        reads = [parameters.read(name, repr(limit)) for name in names]
+        return (_join(reads, parameters.text), names) if names else (None, ())
     if isinstance(limit.key, str):
         return read_by_template(limit.key, parameters, repr(limit))
+    text = parameters.text
     if callable(limit.key):
         read, names = read_by_function(limit.key, parameters, own, repr(limit))
-        return (lambda arguments: None if (value := read(arguments)) is None else value_text(value)), names
-    constant = value_text(limit.key)
+        return (lambda arguments: None if (value := read(arguments)) is None else text(value)), names
+    constant = text(limit.key)
     return (lambda arguments: constant), ()
 
 
-def _join(reads: list[Read]) -> Callable[[Arguments], str]:
+def _join(reads: list[Read], text: Callable[[Any], str]) -> Callable[[Arguments], str]:
     if len(reads) == 1:
         read = reads[0]
-        return lambda arguments: value_text(read(arguments))
-    return lambda arguments: ":".join(_escape(value_text(read(arguments))) for read in reads)
+        return lambda arguments: text(read(arguments))
+    return lambda arguments: ":".join(_escape(text(read(arguments))) for read in reads)
 
 
 def _escape(text: str) -> str:

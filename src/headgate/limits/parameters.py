@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from headgate.codec import decode, in_utc, sorted_text
 from headgate.errors import ConfigError
+from headgate.own_types import NO_OWN, OwnTypes
 
 Arguments = Any
 """A record of a job's arguments; `UNSET` where one was left out."""
@@ -25,12 +27,16 @@ Read = Callable[[Arguments], Any]
 class Parameters:
     """The parameters whose arguments travel: their names, types and defaults."""
 
-    __slots__ = ("defaults", "task", "types")
+    __slots__ = ("defaults", "task", "text", "types")
 
-    def __init__(self, task: str, types: dict[str, Any], defaults: dict[str, Any]) -> None:
+    def __init__(
+        self, task: str, types: dict[str, Any], defaults: dict[str, Any], own: OwnTypes = NO_OWN
+    ) -> None:
         self.task = task
         self.types = types
         self.defaults = defaults
+        self.text: Callable[[Any], str] = value_text if own is NO_OWN else partial(value_text, own=own)
+        """The text that stands for a value in a key."""
 
     def read(self, name: str, where: str) -> Read:
         """How to get one argument; its default where it was left out."""
@@ -68,7 +74,7 @@ def read_by_function(
     )
 
 
-def value_text(value: Any) -> str:
+def value_text(value: Any, own: OwnTypes = NO_OWN) -> str:
     """The text that stands for a value in a key."""
     if type(value) is str:
         return value
@@ -77,5 +83,5 @@ def value_text(value: Any) -> str:
     plain = value.value if isinstance(value, Enum) else value
     if isinstance(plain, str):
         return str(plain)
-    text = sorted_text(in_utc(plain), "a limit's key")
+    text = sorted_text(in_utc(plain, own), "a limit's key", own)
     return decode(text) if text[0] == '"' else text

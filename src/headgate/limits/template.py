@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from headgate.errors import ConfigError
-from headgate.limits.parameters import Arguments, Parameters, Read, value_text
+from headgate.limits.parameters import Arguments, Parameters, Read
 
 
 def escaped(value: Any) -> Any:
@@ -27,7 +27,9 @@ def read_by_template(
     names = dict.fromkeys(name for _, read, name in fields if read)
 
     def text(arguments: Arguments) -> str:
-        return "".join(literal + (value_text(read(arguments)) if read else "") for literal, read, _ in fields)
+        return "".join(
+            literal + (parameters.text(read(arguments)) if read else "") for literal, read, _ in fields
+        )
 
     return text, tuple(names)
 
