@@ -97,6 +97,8 @@ def handles(client: Client, stored: Sequence[Enqueued], origin: Origin | None) -
 
 async def enqueue(client: Client, jobs: Sequence[NewJob], connection: Any = None) -> list[JobHandle[Any]]:
     """The one way of jobs into a store: on the connection that was named, as the block around says, or at once."""
+    if not client.hooks.enqueueing.idle:  # here, where the caller's context is, not at the end of a block
+        jobs = await client.hooks.enqueueing.prepare(jobs)
     if connection is not None:
         return handles(client, await client.enqueue(jobs, connection), IN_A_TRANSACTION)
     block = block_around(client)

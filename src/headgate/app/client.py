@@ -125,8 +125,6 @@ class Client:
     async def enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Enqueued]:
         """Store all of the jobs or none, in one step that also carries the limits they are the first to name."""
         engine = (await self.opened()).engine
-        if not self.hooks.enqueueing.idle:
-            jobs = await self.hooks.enqueueing.prepare(jobs)
         if connection is not None:
             stored = await self._enqueue_within(engine, jobs, connection)
         elif not self.limits.unsent():
