@@ -90,11 +90,16 @@ def reachable(bin: Path) -> Path:
     """The same programs where the server's user can run them: here, or in a copy that goes when the run ends."""
     if _works([str(bin / "postgres"), "--version"]) and _works([str(bin / "initdb"), "--version"]):
         return bin
-    target = _run_folder() / hashlib.sha256(str(bin).encode()).hexdigest()[:16]
+    target = run_folder() / fingerprint(bin)
     if not target.exists():
         _copy(bin, target)
     # A wheel's programs find its libraries by the way from one to the other.
     return target / bin.parents[1].name / bin.parent.name / bin.name
+
+
+def fingerprint(bin: Path) -> str:
+    """A name for what is made of these programs."""
+    return hashlib.sha256(str(bin).encode()).hexdigest()[:16]
 
 
 def _copy(bin: Path, target: Path) -> None:
@@ -128,13 +133,15 @@ def _works(command: list[str]) -> bool:
 
 def begin_run() -> None:
     """Name the folder that this process and those it starts share; for the process that ends last."""
+    if RUN in os.environ:  # it was started by such a process
+        return
     os.environ[RUN] = str(temporary_root() / f"headgate-run-{os.getpid()}-{os.urandom(4).hex()}")
     atexit.register(shutil.rmtree, os.environ[RUN], ignore_errors=True)
 
 
-def _run_folder() -> Path:
-    if RUN not in os.environ:
-        begin_run()
+def run_folder() -> Path:
+    """The folder that all processes of a run share, which goes with the run."""
+    begin_run()
     folder = Path(os.environ[RUN])
     folder.mkdir(mode=0o755, exist_ok=True)
     folder.chmod(0o755)

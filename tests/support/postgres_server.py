@@ -23,8 +23,10 @@ from tests.support.postgres_binaries import (
     NOBODY,
     as_nobody,
     binaries,
+    fingerprint,
     installations,
     reachable,
+    run_folder,
     temporary_root,
     version,
 )
@@ -177,8 +179,8 @@ class Standby(PostgresProcess):
         self.execute("SELECT pg_promote()")
 
 
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="headgate-pg-", dir=temporary_root()))
+def _folder(place: Path | None = None) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="headgate-pg-", dir=place or temporary_root()))
     if os.geteuid() == 0:
         os.chown(folder, NOBODY, NOBODY)
     return folder
@@ -186,14 +188,19 @@ def _folder() -> Path:
 
 @cache
 def _empty_data(bin: Path) -> Path:
-    """The data of an empty server, made once and copied for each."""
-    folder = _folder()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    command = [str(bin / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "-A", "trust"]
-    subprocess.run(
-        as_nobody([*command, "-E", "UTF8", "--locale=C", "-N"]), check=True, capture_output=True, cwd="/"
-    )
-    return folder / "data"
+    """The data of an empty server, made once in a run and copied for each."""
+    target = run_folder() / f"empty-{fingerprint(bin)}"
+    if not target.exists():
+        making = _folder(run_folder())
+        command = [str(bin / "initdb"), "-D", str(making / "data"), "-U", "postgres", "-A", "trust"]
+        subprocess.run(
+            as_nobody([*command, "-E", "UTF8", "--locale=C", "-N"]), check=True, capture_output=True, cwd="/"
+        )
+        try:
+            making.rename(target)
+        except OSError:  # another process of the run was first
+            shutil.rmtree(making)
+    return target / "data"
 
 
 def free_port() -> int:
