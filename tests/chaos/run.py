@@ -16,6 +16,7 @@ import msgspec
 from headgate import App, JobState
 from headgate.app.info import JobInfo
 from headgate.errors import HeadgateError
+from headgate.worker.duties import recheck
 from tests.chaos import notes, rules
 from tests.chaos.case import Case, Final
 from tests.chaos.fleet import Fleet
@@ -27,6 +28,8 @@ UNFINISHED = [state for state in JobState if not state.ended]
 REST = 60.0
 """Seconds that everything has to come to rest when no more harm is done."""
 PAGE = 500
+MENDED = recheck.DEFECT.removesuffix("%s")
+"""What a worker's log says of a defect that a recheck has found."""
 
 
 class Outcome(msgspec.Struct):
@@ -55,6 +58,7 @@ def run(engine: str, seconds: float, seed: int, folder: Path, pace: float = 0.03
         try:
             counts = _harm(place, fleet, dice, seconds)
             final = _rest(place, fleet)
+            final.audit += healed(folder)
         finally:
             fleet.kill()
     finally:
@@ -166,6 +170,16 @@ def _look(app: App) -> Final:
         if limit.held or limit.waiting
     ]
     return final
+
+
+def healed(folder: Path) -> list[str]:
+    """What workers said that they had to mend: no fault may leave anything that only a recheck would find."""
+    return [
+        f"recheck: {line.partition(MENDED)[2]}"
+        for log in sorted(folder.glob("*.log"))
+        for line in log.read_text(errors="replace").splitlines()
+        if MENDED in line
+    ]
 
 
 def _page(app: App, after: str | None) -> list[JobInfo]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headgate.worker.duties.recheck import DEFECT
 from tests.chaos import rules
 from tests.chaos.case import Case, Final
 from tests.chaos.judge import CHECKS, judge
 from tests.chaos.notes import Note
+from tests.chaos.run import healed
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -370,3 +373,11 @@ def test_a_replacement_that_was_never_answered_may_have_cancelled_any_later_job(
     story.only_one(1000, "u1", "name")
     story.final.states["u1"] = "cancelled"
     assert story.said() == []
+
+
+def test_what_a_recheck_had_to_mend_is_found_in_the_logs(tmp_path: Path):
+    (tmp_path / "worker.log").write_text(
+        f"2026-01-01 ERROR headgate.worker: {DEFECT % 'a job waited on A'}\n2026-01-01 INFO headgate.worker: begins\n"
+    )
+    (tmp_path / "shifted.log").write_bytes(b"cut off \xc3\n")
+    assert healed(tmp_path) == ["recheck: a job waited on A"]

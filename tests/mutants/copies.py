@@ -47,8 +47,13 @@ def environment(copy: Path) -> dict[str, str]:
     """In which tests run on a copy."""
     place = str(copy / "temporary")
     return {
-        **os.environ, "PYTHONPATH": str(copy), "COLUMNS": "400", "TMPDIR": place, "PYTEST_DEBUG_TEMPROOT": place,
-    }  # fmt: skip
+        **os.environ,
+        "PYTHONPATH": str(copy),
+        "COLUMNS": "400",
+        "TMPDIR": place,
+        "PYTEST_DEBUG_TEMPROOT": place,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
 
 
 def _place() -> Path | None:

@@ -104,7 +104,7 @@ MUTANTS = [
 HERD = Herd(
     MUTANTS,
     [
-        ["tests/conformance", "tests/sqlite", "-k", "sqlite", "-m", "not slow", "-p", "no:randomly"],
+        ["tests/conformance", "tests/sqlite", "-k", "sqlite", "-m", "not slow"],
         ["tests/model", "-k", "sqlite"],
         ["tests/app", "tests/processes", "-k", "sqlite"],
     ],

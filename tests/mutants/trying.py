@@ -16,8 +16,11 @@ from tests.mutants.copies import environment
 
 PATIENCE = 150.0
 """Seconds for some tests, at least."""
+PLUGINS = ("pytest_asyncio.plugin", "pytest_timeout", "headgate.testing.plugin")
+"""Whatever else is installed takes a second to load, four times as long as most of these runs."""
 PYTEST = [
-    "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:randomly", "--timeout=10",
+    "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "--timeout=10",
+    *(word for plugin in PLUGINS for word in ("-p", plugin)),
 ]  # fmt: skip
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import psycopg
 import pytest
 
 from headgate.clock import SECOND
@@ -215,6 +216,42 @@ async def test_a_worker_that_registers_while_a_recheck_waits_is_not_lost(
     await connection.close()
     assert (await rechecking).healed == ()
     assert await engine.states(["j"]) == [JobState.RUNNING]
+
+
+async def test_a_newcomer_that_comes_while_a_recheck_looks_is_no_defect(
+    engine: PostgresEngine, open_engine: OpenEngine, process: PostgresProcess, schema: str
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 2)])
+    await engine.register(Worker("w", frozenset({"t"})))
+    await engine.enqueue([NewJob("a1", "t", uses=A)])
+    await engine.exchange("w", [], 1)
+    other = await open_engine()
+    with looking_held_up(process, schema) as go_on:
+        rechecking = asyncio.create_task(engine.recheck())
+        await waits(process)
+        await other.enqueue([NewJob("a2", "t", uses=A)])
+        go_on()
+        assert (await rechecking).healed == ()
+    assert [each.job for each in (await engine.exchange("w", [], 2)).attempts] == ["a2"]
+
+
+@contextmanager
+def looking_held_up(process: PostgresProcess, schema: str) -> Generator[Callable[[], None]]:
+    """Meanwhile a recheck waits before it looks at waiters, until it is told to go on."""
+    name = quoted(schema)
+    process.execute(
+        f"ALTER FUNCTION {name}._forgotten(text[], bigint) RENAME TO _forgotten_now;"
+        f"CREATE FUNCTION {name}._forgotten(p_keys text[], p_now bigint) "
+        "RETURNS TABLE (key text, queue text, id text) LANGUAGE plpgsql VOLATILE AS $$ BEGIN "
+        f"PERFORM pg_advisory_xact_lock(7); RETURN QUERY SELECT * FROM {name}._forgotten_now(p_keys, p_now); END $$"
+    )
+    with psycopg.connect(process.dsn) as holder:
+        holder.execute("SELECT pg_advisory_xact_lock(7)")
+        yield holder.commit
+    process.execute(
+        f"DROP FUNCTION {name}._forgotten(text[], bigint);"
+        f"ALTER FUNCTION {name}._forgotten_now(text[], bigint) RENAME TO _forgotten"
+    )
 
 
 # ── processes of the release before ──────────────────────────────────────────────────────────────────────────────────

@@ -95,10 +95,13 @@ class PostgresProcess:
             self.process = subprocess.Popen(
                 as_nobody(command), stdout=log, stderr=log, cwd="/", env=self.environment
             )
+        process = self.process
         try:
-            eventually(self.answers, "the server to answer")
+            eventually(lambda: process.poll() is not None or self.answers(), "the server to answer")
         except AssertionError:
             raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
+        if process.poll() is not None:
+            raise RuntimeError((self.folder / "log").read_text()[-2000:])
 
     def answers(self) -> bool:
         import psycopg
@@ -133,6 +136,13 @@ class PostgresProcess:
                 os.kill(int(each), signal.SIGKILL)
             except ProcessLookupError:
                 continue
+        self.process.wait()
+
+    def kill_postmaster(self) -> None:
+        """The postmaster alone: backends end when they notice, and until then go on with what they do. A new server
+        cannot start beside them."""
+        assert self.process is not None
+        self.process.kill()
         self.process.wait()
 
     def restart(self) -> None:

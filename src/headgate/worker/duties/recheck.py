@@ -10,6 +10,7 @@ from headgate.worker.events import Events
 
 log = logging.getLogger("headgate.worker")
 
+DEFECT = "the store was not in order, please report this: %s"
 RECHECK_INTERVAL = 5.0
 """Seconds between two slices."""
 
@@ -33,7 +34,7 @@ class Recheck:
             rechecked = await self._part.recheck(self._after)
             self._after = rechecked.after
             for sentence in rechecked.healed:
-                log.error("the store was not in order, please report this: %s", sentence)
+                log.error(DEFECT, sentence)
             self._events.emit("rechecked", healed=rechecked.healed)
         self._begun = True  # not at the very start, where it would be in the way of the first exchange
         return jittered(RECHECK_INTERVAL)

@@ -74,12 +74,13 @@ BEGIN
         jobs := jobs || r.id;
         others := array_append(others, r.state);
     END LOOP;
-    -- What is noted down to be looked at is no defect: newcomers, waiters that another step held, limits that changed.
-    v_slice := ARRAY(SELECT s.key FROM unnest(v_slice) AS s (key)
-        WHERE s.key <> ALL (v_touched) AND NOT EXISTS (SELECT 1 FROM headgate.rechecks c WHERE c.key = s.key)
-          AND NOT EXISTS (SELECT 1 FROM headgate.changes c
-                          WHERE c.name IN (headgate._name(s.key), headgate._text(s.key))));
+    v_slice := ARRAY(SELECT s.key FROM unnest(v_slice) AS s (key) WHERE s.key <> ALL (v_touched));
     FOR r IN SELECT w.key, w.queue, w.id FROM headgate._forgotten(v_slice, v_now) AS w LOOP
+        -- What is noted down to be looked at is no defect: newcomers, waiters that another step held, limits that
+        -- changed. It is asked afterwards: a newcomer locks no key, so that one may come, with its note, at any moment.
+        CONTINUE WHEN EXISTS (SELECT 1 FROM headgate.rechecks c WHERE c.key = r.key)
+            OR EXISTS (SELECT 1 FROM headgate.changes c
+                       WHERE c.name IN (headgate._name(r.key), headgate._text(r.key)));
         v_touched := v_touched || r.key;
         kinds := kinds || CASE WHEN r.id IS NULL THEN 'timer' ELSE 'waiter' END::text;
         keys := keys || r.key;
