@@ -70,7 +70,12 @@ def test_what_was_copied_goes_with_the_run(locked_binaries: Path):
         "print(b.reachable(Path(sys.argv[1])))"
     )
     said = subprocess.run(
-        [sys.executable, "-c", script, locked_binaries], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, locked_binaries],
+        cwd=ROOT,
+        env=_a_run_of_its_own(),
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.strip()
     if os.geteuid() == 0:
         assert Path(said) != locked_binaries
@@ -91,12 +96,15 @@ def test_the_server_starts_for_a_user_without_rights_and_with_a_home_that_cannot
     assert _start(as_other, {"HOME": str(locked)}).startswith("postgres ")
 
 
+def _a_run_of_its_own() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != RUN}
+
+
 def _start(prefix: list[str], environment: dict[str, str]) -> str:
-    given = {name: value for name, value in os.environ.items() if name != RUN}
     done = subprocess.run(
         [*prefix, sys.executable, "-c", START],
         cwd=ROOT,
-        env={**given, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        env={**_a_run_of_its_own(), "PYTHONDONTWRITEBYTECODE": "1", **environment},
         capture_output=True,
         text=True,
         check=False,
