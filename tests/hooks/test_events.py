@@ -272,10 +272,10 @@ async def test_a_listener_that_falls_far_behind_loses_what_is_new(app: App, monk
         await gate.wait()
         heard.append(event.job)
 
+    told = listening(app, "succeeded")
     jobs = await app.enqueue_many(work.job() for _ in range(5))
     async with app.worker(concurrency=1):
-        for job in jobs:
-            await job.result(timeout=20)
+        await until(lambda: len(told) == 5)  # a result may be known before its end is told
         gate.set()
     assert heard == [job.id for job in jobs[: len(heard)]]
     assert len(heard) in (2, 3)
@@ -368,3 +368,34 @@ async def test_a_listener_of_a_single_worker_that_raises_does_not_end_it(app: Ap
         async with worker:
             assert await job.result(timeout=20) == 1
     assert "cannot hear" in caplog.text
+
+
+async def test_a_listener_to_worker_events_hears_every_worker_that_is_made_afterwards(app: App):
+    heard: list[str] = []
+
+    @app.task
+    async def work() -> None: ...
+
+    await app.run_until_idle()
+    assert app.on_worker_event(lambda event: heard.append(event.kind)) is not None
+    await work.enqueue()
+    await app.run_until_idle()
+    assert {"registered", "exchanged", "stopped"} <= set(heard)
+    heard.clear()
+    async with app.worker():
+        await ended(app)
+    assert heard.count("registered") == heard.count("stopped") == 1
+
+
+async def test_an_exchange_is_told_with_its_sizes_and_its_time(app: App):
+    told: list[dict[str, object]] = []
+
+    @app.task
+    async def work() -> None: ...
+
+    app.on_worker_event(lambda event: told.append(dict(event.facts)) if event.kind == "exchanged" else None)
+    await app.enqueue_many([work.job(), work.job()])
+    await app.run_until_idle()
+    assert sum(int(str(facts["claimed"])) for facts in told) == 2
+    assert sum(int(str(facts["reported"])) for facts in told) == 2
+    assert all(float(str(facts["seconds"])) > 0 and facts["parked"] == () for facts in told)

@@ -17,7 +17,7 @@ MUTANTS = [
     Mutant(MESSAGES, "        self._number += 1\n", "        self._number = max(self._number, 1)\n", "messages are not numbered anew"),
     Mutant(MESSAGES, "        self.doubt = True\n        if self._unanswered", "        if self._unanswered", "a message without an answer leaves no doubt"),
     Mutant(LOOP, "            self._outbox.put_back(reports)", "            pass", "reports that were not sent are lost"),
-    Mutant(LOOP, "        if self._holds(id):\n            await self._receive(answer, len(reports), want)", "        if True:\n            await self._receive(answer, len(reports), want)", "what came under a lost lease is run"),
+    Mutant(LOOP, "        if self._holds(id):\n            await self._receive(answer, len(reports), want, self._answered_at - sent)", "        if True:\n            await self._receive(answer, len(reports), want, self._answered_at - sent)", "what came under a lost lease is run"),
     Mutant(MESSAGES, "        with within(self._seconds):\n            answer = await message(self._number)", "        answer = await message(self._number)", "an exchange has no deadline"),
     Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._runner.known]", "attempts whose outcome waits to be sent are given back"),
     Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._outbox.known]", "running attempts are given back after a doubt"),

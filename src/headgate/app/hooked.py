@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from headgate.app.client import Client
 from headgate.app.signature import hints_of
@@ -13,10 +13,14 @@ from headgate.hooks.events import JobEvent, JobEventName, WorkerEvent, WorkerEve
 from headgate.hooks.listeners import check_names
 from headgate.hooks.middleware import Middleware, check_middleware
 
+if TYPE_CHECKING:
+    from headgate.worker import Event
+
 M = TypeVar("M", bound=Middleware)
 E = TypeVar("E", bound=EnqueueMiddleware)
 J = TypeVar("J", bound=Callable[[JobEvent], Any])
 W = TypeVar("W", bound=Callable[[WorkerEvent], Any])
+L = TypeVar("L", bound="Callable[[Event], None]")
 
 
 class Hooked:
@@ -33,6 +37,11 @@ class Hooked:
         """Call `def add(job)` with each job before it is enqueued, periodic ones included; it may be async. The mapping
         that it returns is added to the job's headers; what it raises refuses the job, and all that come with it."""
         self._client.hooks.enqueueing.middleware.append(check_enqueue_middleware(function))
+        return function
+
+    def on_worker_event(self, function: L, /) -> L:
+        """Tell a function of each `Event` in the workers that this app makes from now on, as `Worker.on_event` does."""
+        self._client.hooks.worker_listeners.append(function)
         return function
 
     def override(self, factory: Callable[..., Any], fake: Callable[..., Any]) -> AbstractContextManager[None]:

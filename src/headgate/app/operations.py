@@ -118,6 +118,10 @@ class Operations:
             place = status_place(page[-1])
         return found
 
+    async def now(self) -> datetime:
+        """The store's clock, by which due times, leases and rates go."""
+        return from_us(await (await self._client.engine()).clock())
+
     async def queues(self) -> list[QueueInfo]:
         """Every queue that has unfinished jobs or is paused."""
         found = await (await self._client.engine()).queues()
@@ -257,6 +261,7 @@ class Operations:
     jobs_sync = twin(jobs)
     count_sync = twin(count)
     limits_sync = twin(limits)
+    now_sync = twin(now)
     queues_sync = twin(queues)
     workers_sync = twin(workers)
     explain_sync = twin(explain)

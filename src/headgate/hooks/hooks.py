@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +27,7 @@ class Hooks:
         "lifespan",
         "listeners",
         "middleware",
+        "worker_listeners",
     )
 
     def __init__(self, app: Any = None, lifespan: LifespanFunction | None = None) -> None:
@@ -36,6 +37,8 @@ class Hooks:
         self.lifespan = lifespan
         self.listeners = Listeners()
         self.middleware: list[Middleware] = []
+        self.worker_listeners: list[Callable[[Any], None]] = []
+        """What each worker of the app tells of its own business: exchanges, leases, outages (worker/events.py)."""
         self._shapes: dict[Factory, Shape] = {}
         self._overrides: dict[Factory, Factory] = {}
         self._plans: dict[str, Plan] = {}

@@ -66,7 +66,7 @@ def call(listener: Listener, event: Any) -> Awaitable[Any] | None:
     except HARMLESS as error:
         report(listener, event, error)
         return None
-    return answer if inspect.isawaitable(answer) else None
+    return answer if answer is not None and inspect.isawaitable(answer) else None
 
 
 async def finish(listener: Listener, event: Any, answer: Awaitable[Any]) -> None:

@@ -6,7 +6,7 @@ events of the worker itself (`emit`), and those of jobs, which the listeners of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -50,8 +50,8 @@ class Events:
 
     __slots__ = ("jobs", "listeners")
 
-    def __init__(self) -> None:
-        self.listeners: list[Listener] = []
+    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
+        self.listeners: list[Listener] = [*listeners]
         self.jobs = JobEvents()
 
     def emit(self, kind: EventKind, **facts: Any) -> None:

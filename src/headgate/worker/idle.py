@@ -28,7 +28,9 @@ async def run_until_idle(
     Ticks of periodic tasks and refreshes of floating limits that are due count as work.
     """
     chosen = options(queues, concurrency, internal=bool(floating))
-    worker_run = WorkerRun(engine, tasks, floating, chosen, Events(), hooks or Hooks(), drain=True)
+    hooks = hooks or Hooks()
+    events = Events(hooks.worker_listeners)
+    worker_run = WorkerRun(engine, tasks, floating, chosen, events, hooks, drain=True)
 
     started_before = -1
 

@@ -8,7 +8,7 @@ are not spoken of.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, assert_never
 
 import msgspec
@@ -69,7 +69,7 @@ class JobEvents:
                 name,
                 attempt,
                 worker,
-                ended_at=from_us(attempt.started_at) + timedelta(seconds=seconds),
+                ended_at=from_us(attempt.started_at + round(seconds * SECOND)),
                 duration=seconds,
                 error=text,
                 exception=error,
@@ -133,6 +133,7 @@ def _read(outcome: Outcome) -> tuple[JobEventName, str | None, int | None]:
 
 def _event(name: JobEventName, attempt: Attempt, worker: str, **more: Any) -> JobEvent:
     due = attempt.due or attempt.enqueued_at
+    enqueued_at = from_us(attempt.enqueued_at)
     return JobEvent(
         name=name,
         job=attempt.job,
@@ -141,8 +142,8 @@ def _event(name: JobEventName, attempt: Attempt, worker: str, **more: Any) -> Jo
         tenant=attempt.tenant or None,
         attempt=attempt.number,
         worker=worker,
-        enqueued_at=from_us(attempt.enqueued_at),
-        due=from_us(due),
+        enqueued_at=enqueued_at,
+        due=enqueued_at if due == attempt.enqueued_at else from_us(due),
         started_at=from_us(attempt.started_at),
         waiting=max(attempt.started_at - due, 0) / SECOND,
         **more,

@@ -55,7 +55,7 @@ class Worker:
         self._floating = floating
         self._store = store or type(engine).__name__
         self._hooks = Hooks() if hooks is None else hooks
-        self._events = Events()
+        self._events = Events(self._hooks.worker_listeners)
         self._alone = False
         self._worker_run: WorkerRun | None = None
         self._work: asyncio.Task[None] | None = None

@@ -58,7 +58,7 @@ class Sweep:
         self.found = bool(swept.due or swept.lost or swept.offered or swept.more)
         log_lost(swept.failed)
         self._events.jobs.failed_by_loss(swept.failed)
-        self._events.emit("swept", found=self.found)
+        self._events.emit("swept", found=self.found, lost=swept.lost)
         if swept.more:
             self._next = 0.0
             return SHORTEST_PAUSE

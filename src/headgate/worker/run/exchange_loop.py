@@ -156,6 +156,7 @@ class ExchangeLoop:
         want = self._want()
         self._woken = False
         self._capacity.ask(want)
+        sent = self._now()
         try:
             answer = await self._send(id, reports, want)
         except BaseException:
@@ -166,7 +167,7 @@ class ExchangeLoop:
         self._answered_at = self._now()
         self._poll_at = self._answered_at + jittered(POLL)
         if self._holds(id):
-            await self._receive(answer, len(reports), want)
+            await self._receive(answer, len(reports), want, self._answered_at - sent)
         else:
             self._stop_asking()
 
@@ -191,7 +192,7 @@ class ExchangeLoop:
         """Whether the lease is still the one with this id. What an answer to an earlier one brought is not ours."""
         return self._lease.held and self._lease.id == id
 
-    async def _receive(self, answer: Exchanged, reported: int, want: int) -> None:
+    async def _receive(self, answer: Exchanged, reported: int, want: int, seconds: float) -> None:
         self._start(answer.attempts)
         if answer.more:
             self._woken = True
@@ -203,7 +204,8 @@ class ExchangeLoop:
         if answer.refused or answer.set_aside:
             self._log_refusals(answer)
         self._sweep.expect(answer.next_due, answer.now)
-        self._events.emit("exchanged", reported=reported, claimed=len(answer.attempts))
+        claimed, parked = len(answer.attempts), answer.parked
+        self._events.emit("exchanged", reported=reported, claimed=claimed, parked=parked, seconds=seconds)
         if self.quiet is not None and not (answer.attempts or answer.more or self._runner.running):
             await self.quiet()
 
