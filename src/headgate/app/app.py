@@ -36,6 +36,8 @@ from headgate.app.known_names import unknown_queues
 from headgate.app.on_commit import OnCommit
 from headgate.app.operations import Operations
 from headgate.app.options import LEAST_RETENTION
+from headgate.app.raw import RawOptions, raw_job
+from headgate.app.remote_work import RemoteWork
 from headgate.app.sync import twin
 from headgate.app.transaction import Transaction, of_this_thread
 from headgate.clock import SECOND, duration_us
@@ -169,6 +171,27 @@ class App(Declarations, Hooked, Operations):
         `connection.on_commit`, each enqueue hands it a function that stores the job.
         """
         return OnCommit(self._client, register)
+
+    def raw_job(
+        self,
+        task: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        queue: str = "default",
+        limits: Iterable[Any] = (),
+        **options: Unpack[RawOptions],
+    ) -> NewJob:
+        """A job of a task that this program does not know, for `enqueue()` and `enqueue_many()`.
+
+        Nothing checks its arguments, and it has only the limits that are given here, as code declares them or as
+        `ImportLimit`, besides the caps of its task and queue. `options` are those of `Task.options`.
+        """
+        return raw_job(self._client, task, args or {}, queue, limits, options)
+
+    @property
+    def remote_work(self) -> RemoteWork:
+        """The worker's side of the store, for workers that are no Python program."""
+        return RemoteWork(self._client)
 
     async def import_jobs(self, records: Iterable[Mapping[str, Any] | ImportRecord]) -> list[ImportResult]:
         """Take over jobs with their history from another system; see `headgate.app.importing` for a record's fields.

@@ -18,6 +18,7 @@ from headgate.cli import (
     overrides,
     queues,
     steering,
+    web,
     worker,
     workers,
 )
@@ -68,6 +69,7 @@ RUN, LOOK, STEER, KEEP = "Run", "Look", "Steer", "Keep"
 
 for panel, commands in (
     (RUN, {"worker": worker.worker, "enqueue": enqueue.enqueue, "import": imports.import_jobs}),
+    (RUN, {"web": web.web}),
     (LOOK, {"jobs": jobs.jobs, "job": jobs.job, "explain": jobs.explain}),
     (LOOK, {"queues": queues.queues, "limits": limits.limits, "workers": workers.workers}),
     (STEER, {"cancel": steering.cancel, "restart": steering.restart}),

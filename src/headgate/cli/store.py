@@ -21,10 +21,15 @@ def open_store(
     url: str | None, target: str | None = None, app_dir: str = ".", *, factory: bool = False
 ) -> Generator[App]:
     """A store that exists: commands that look and steer never create one."""
+    with existing_app(url, target, app_dir, factory=factory) as app:
+        yield app
+
+
+def existing_app(url: str | None, target: str | None, app_dir: str = ".", *, factory: bool = False) -> App:
+    """An app that is not open yet, and whose store exists."""
     app = find_app(url, target, app_dir, factory=factory)
     _must_exist(app)
-    with app:
-        yield app
+    return app
 
 
 def find_app(url: str | None, target: str | None, app_dir: str = ".", *, factory: bool = False) -> App:

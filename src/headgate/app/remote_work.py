@@ -1,0 +1,301 @@
+"""The worker's side of a store for programs that are no Python worker: over HTTP, say, in any language.
+
+A remote worker does what `headgate.worker` does, by the same verbs and under the same rules: it registers, renews its
+lease, exchanges outcomes for jobs with a number that grows, and after any doubt says what it runs. What is said here in
+seconds and JSON values becomes the records of the contract; nothing is kept between two calls.
+
+A store of several partitions is asked partition by partition. A report goes to all of them, since only one knows the
+job; it is refused if all refuse it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Literal, assert_never
+
+import msgspec
+
+from headgate.app.client import Client
+from headgate.clock import SECOND, duration_us, from_us
+from headgate.codec import decode, encode_text
+from headgate.engine.contract import (
+    Attempt,
+    Failed,
+    Outcome,
+    Part,
+    Progress,
+    Released,
+    Report,
+    Snoozed,
+    Stopped,
+    Succeeded,
+    Worker,
+)
+from headgate.errors import ConfigError
+from headgate.job import INTERNAL_QUEUE
+from headgate.keys import check_text
+
+LEASES = 5.0, 3600.0
+"""The shortest and the longest lease, in seconds."""
+MOST_WANT = 1000
+MOST_PROGRESS = 64 * 1024
+Ended = Literal["succeeded", "failed", "snoozed", "cancelled", "released", "progress"]
+
+
+class RemoteWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A registration: its lease is to be renewed every `beat` seconds, and lapses after `lease` without that."""
+
+    worker: str
+    lease: float
+    beat: float
+    now: datetime
+
+
+class RemoteAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to run. `retry_in` is what to report if it fails and may be tried again: seconds, or null where its policy
+    allows no further attempt. `timeout` is how many seconds it may take."""
+
+    job: str
+    attempt: int
+    task: str
+    queue: str
+    args: Any
+    tenant: str | None
+    priority: int
+    tries: int
+    retry_in: float | None
+    timeout: float | None
+    metadata: Any
+    progress: Any
+    enqueued_at: datetime
+    due: datetime
+    started_at: datetime
+
+
+class RemoteReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of an attempt: `result` belongs to succeeded, `error` to failed and cancelled, `retry_in` (seconds;
+    null ends the job) to failed, `delay` to snoozed, `value` to progress, which ends nothing."""
+
+    job: str
+    attempt: int
+    outcome: Ended
+    result: Any = None
+    error: str | None = None
+    retry_in: float | None = None
+    delay: float | None = None
+    value: Any = None
+
+
+class RemoteExchanged(msgspec.Struct, frozen=True, kw_only=True):
+    """`refused` are the reports (job and attempt) that changed nothing, since the attempt is no longer this worker's;
+    `cancelling` the jobs that should stop; `more` says that asking again at once may bring more."""
+
+    attempts: tuple[RemoteAttempt, ...]
+    refused: tuple[tuple[str, int], ...]
+    cancelling: tuple[str, ...]
+    more: bool
+    now: datetime
+
+
+class RemoteBeat(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a heartbeat."""
+
+    cancelling: tuple[str, ...]
+    now: datetime
+
+
+class RemoteResumed(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the named attempts are still the worker's, how many others were taken back, and which should stop."""
+
+    alive: tuple[tuple[str, int], ...]
+    taken_back: int
+    cancelling: tuple[str, ...]
+    now: datetime
+
+
+class RemoteWork:
+    """Registers, exchanges, renews and retires on behalf of workers elsewhere."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def register(
+        self,
+        tasks: Sequence[str],
+        *,
+        queues: Sequence[str] | None = None,
+        lease: float = 30,
+        concurrency: int = 10,
+        name: str = "remote",
+        host: str = "",
+    ) -> RemoteWorker:
+        """Begin a lease under a new id."""
+        if not tasks:
+            raise ConfigError("tasks: a worker names the tasks that it can run")
+        if not LEASES[0] <= lease <= LEASES[1]:
+            raise ConfigError(f"lease={lease!r}: from {LEASES[0]:g} to {LEASES[1]:g} seconds")
+        worker = Worker(
+            id=f"{check_text(name, 'worker name')}-{os.urandom(6).hex()}",
+            tasks=frozenset(check_text(task, "task name") for task in tasks),
+            queues=None if queues is None else tuple(_queue(queue) for queue in queues),
+            lease=duration_us(lease, "lease="),
+            host=host,
+            concurrency=_count(concurrency, "concurrency", 1),
+        )
+        now = max([await part.register(worker) for part in await self._parts()])
+        return RemoteWorker(worker=worker.id, lease=lease, beat=lease / 3, now=from_us(now))
+
+    async def exchange(
+        self,
+        worker: str,
+        number: int,
+        reports: Sequence[RemoteReport] = (),
+        want: int = 0,
+        queues: Sequence[str] | None = None,
+        wait: float = 0,
+    ) -> RemoteExchanged:
+        """Report what ended, and claim up to `want` jobs.
+
+        If there is none, the answer comes when there may be one, or after `wait` seconds: then ask again. Raises
+        StaleMessage for a number that is not larger than the last one that took effect, and LeaseLost.
+        """
+        said = [self._report(report) for report in reports]
+        left = _count(want, "want", 0)
+        parts = await self._parts()
+        attempts, cancelling = list[Attempt](), list[str]()
+        accepted, more, now = set[tuple[str, int]](), False, 0
+        bell = asyncio.Event()
+        stops = [part.watch_work(_ringing(bell), queues) for part in parts] if wait > 0 else []
+        try:
+            for part in _rotated(parts, number):
+                answer = await part.exchange(worker, said, left, queues, number=number)
+                refused = set(answer.refused)
+                accepted |= {(one.job, one.attempt) for one in said} - refused
+                attempts += answer.attempts
+                cancelling += answer.cancelling
+                left -= len(answer.attempts)
+                more, now = more or answer.more, max(now, answer.now)
+            if stops and not (attempts or more or cancelling or reports):
+                await _ring_or(bell, wait)
+        finally:
+            for stop in stops:
+                stop()
+        return RemoteExchanged(
+            attempts=tuple(_attempt(attempt) for attempt in attempts),
+            refused=tuple(known for one in said if (known := (one.job, one.attempt)) not in accepted),
+            cancelling=tuple(cancelling),
+            more=more,
+            now=from_us(now),
+        )
+
+    async def heartbeat(self, worker: str) -> RemoteBeat:
+        """Renew the lease; raises LeaseLost when it has lapsed."""
+        beats = [await part.heartbeat(worker) for part in await self._parts()]
+        cancelling = tuple(job for beat in beats for job in beat.cancelling)
+        return RemoteBeat(cancelling=cancelling, now=from_us(max(beat.now for beat in beats)))
+
+    async def resume(self, worker: str, number: int, known: Sequence[tuple[str, int]]) -> RemoteResumed:
+        """After any doubt: these (job, attempt) pairs are what the worker runs or has yet to report; the store takes
+        back what else it holds for this worker."""
+        answers = [await part.resume_worker(worker, number, known) for part in await self._parts()]
+        return RemoteResumed(
+            alive=tuple(pair for answer in answers for pair in answer.alive),
+            taken_back=sum(answer.taken_back for answer in answers),
+            cancelling=tuple(job for answer in answers for job in answer.cancelling),
+            now=from_us(max(answer.now for answer in answers)),
+        )
+
+    async def retire(self, worker: str) -> None:
+        """End the lease; what still runs under it is given back, uncounted."""
+        for part in await self._parts():
+            await part.retire(worker)
+
+    async def _parts(self) -> Sequence[Part]:
+        return (await self._client.engine()).parts()
+
+    def _report(self, report: RemoteReport) -> Report:
+        if report.outcome == "progress":
+            return Progress(report.job, report.attempt, encode_text(report.value, "value", MOST_PROGRESS))
+        return _outcome(report, self._client.payload_limit)
+
+
+def _outcome(report: RemoteReport, limit: int) -> Outcome:
+    job, attempt = report.job, report.attempt
+    match report.outcome:
+        case "succeeded":
+            return Succeeded(job, attempt, encode_text(report.result, f"result of job {job!r}", limit))
+        case "failed":
+            wait = None if report.retry_in is None else duration_us(report.retry_in, "retry_in")
+            return Failed(job, attempt, report.error or "failed", wait)
+        case "snoozed":
+            if report.delay is None:
+                raise ConfigError(f"the report about job {job!r}: snoozed needs delay, in seconds")
+            return Snoozed(job, attempt, duration_us(report.delay, "delay"))
+        case "cancelled":
+            return Stopped(job, attempt, report.error)
+        case "released":
+            return Released(job, attempt)
+        case "progress":
+            raise AssertionError("progress ends nothing")
+        case _:
+            assert_never(report.outcome)
+
+
+def _attempt(attempt: Attempt) -> RemoteAttempt:
+    policy = attempt.retry
+    again = attempt.tries < policy.attempts
+    return RemoteAttempt(
+        job=attempt.job,
+        attempt=attempt.number,
+        task=attempt.task,
+        queue=attempt.queue,
+        args=decode(attempt.args),
+        tenant=attempt.tenant or None,
+        priority=attempt.priority,
+        tries=attempt.tries,
+        retry_in=policy.wait_with_jitter(attempt.tries) / SECOND if again else None,
+        timeout=None if attempt.timeout is None else attempt.timeout / SECOND,
+        metadata=None if attempt.metadata is None else decode(attempt.metadata),
+        progress=None if attempt.progress is None else decode(attempt.progress),
+        enqueued_at=from_us(attempt.enqueued_at),
+        due=from_us(attempt.due or attempt.enqueued_at),
+        started_at=from_us(attempt.started_at),
+    )
+
+
+def _rotated(parts: Sequence[Part], number: int) -> list[Part]:
+    """Each part is asked first in its turn, so that none starves."""
+    first = number % len(parts)
+    return [*parts[first:], *parts[:first]]
+
+
+def _ringing(bell: asyncio.Event) -> Callable[[], None]:
+    loop = asyncio.get_running_loop()
+
+    def ring() -> None:
+        with suppress(RuntimeError):  # the loop is closed, and the waiting caller gone with it
+            loop.call_soon_threadsafe(bell.set)
+
+    return ring
+
+
+async def _ring_or(bell: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await bell.wait()
+
+
+def _queue(name: str) -> str:
+    if name == INTERNAL_QUEUE:
+        raise ConfigError(f"queue {name!r} is for Headgate's own workers")
+    return check_text(name, "queue")
+
+
+def _count(value: int, what: str, least: int) -> int:
+    if isinstance(value, bool) or not least <= value <= MOST_WANT:
+        raise ConfigError(f"{what}={value!r}: from {least} to {MOST_WANT:,}")
+    return value

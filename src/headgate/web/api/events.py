@@ -1,0 +1,65 @@
+"""Server-sent events: how a store stands, and how one job goes on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import msgspec
+from starlette.responses import StreamingResponse
+
+from headgate.web.api.shown import HIDDEN
+from headgate.web.events import Event
+from headgate.web.route import Call, Route
+
+SILENCE = b": still here\n\n"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+async def events(call: Call) -> StreamingResponse:
+    """Follow the store
+
+    A stream of events: `queues` and `workers` as their lists answer, whenever they differ; `unavailable` when the store
+    cannot be read, and `available` when it can be again.
+    """
+    streams = call.streams
+    streams.refuse_if_full()
+    return _stream(streams.counted(_told(streams.broadcaster.listen())))
+
+
+async def job_events(call: Call) -> StreamingResponse:
+    """Follow one job
+
+    A stream of `job` events: its state, attempt, progress and last error, until it has ended.
+    """
+    handle = await call.app.job(call.path["id"])
+    call.streams.refuse_if_full()
+    hide = call.settings.hide_payloads and not call.who.sees_payloads
+
+    async def told() -> AsyncGenerator[bytes]:
+        async for update in handle.stream():
+            shown = (
+                msgspec.structs.replace(update, progress=HIDDEN, error=update.error and HIDDEN)
+                if hide
+                else update
+            )
+            yield Event("job", msgspec.json.encode(shown)).wire
+
+    return _stream(call.streams.counted(told()))
+
+
+async def _told(events: AsyncIterator[Event | None]) -> AsyncGenerator[bytes]:
+    async for event in events:
+        yield SILENCE if event is None else event.wire
+
+
+def _stream(body: AsyncIterator[bytes]) -> StreamingResponse:
+    return StreamingResponse(body, media_type="text/event-stream", headers=HEADERS)
+
+
+ROUTES = (
+    Route("GET", "/events", events, right="look", tag="Events", media_type="text/event-stream"),
+    Route(
+        "GET", "/jobs/{id:path}/events", job_events, right="look", tag="Events",
+        problems=("not-found",), media_type="text/event-stream",
+    ),
+)  # fmt: skip

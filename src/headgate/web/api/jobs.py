@@ -1,0 +1,234 @@
+"""Jobs over HTTP: one, many, waiting for one, steering one, several or all that match."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+
+from headgate.app.filters import JobFilter, StateName, engine_filter
+from headgate.app.handle import JobHandle
+from headgate.app.info import Info
+from headgate.app.steering import Changed, Verb, fitting_states
+from headgate.engine.contract import Verdict
+from headgate.errors import HeadgateError
+from headgate.job import JobState
+from headgate.web.api.pages import Page, check_size, cursor, place
+from headgate.web.api.shown import shown
+from headgate.web.problems import Refusal
+from headgate.web.route import Body, Call, Query, Route
+
+
+class JobsQuery(Query, frozen=True):
+    """Which jobs; what is left out does not matter. `limit` is a key, as in customer=42, or a limit's name."""
+
+    state: tuple[StateName, ...] | None = None
+    queue: str | None = None
+    task: str | None = None
+    tenant: str | None = None
+    limit: str | None = None
+    unique: str | None = None
+    id: tuple[str, ...] | None = None
+    size: int = 50
+    after: str | None = None
+
+
+class WaitQuery(Query, frozen=True):
+    """`wait`: seconds to wait for the job's end, at most."""
+
+    wait: float = 0
+
+
+class Which(Body, frozen=True):
+    """Jobs by their ids, or all that match a filter, which must say something. With `dry_run` they are only counted."""
+
+    ids: tuple[str, ...] | None = None
+    filter: dict[str, Any] | None = None
+    dry_run: bool = False
+
+
+class Matching(msgspec.Struct, frozen=True):
+    """How many jobs a filter matches."""
+
+    matching: int
+
+
+class ManySteered(msgspec.Struct, frozen=True):
+    """What became of many jobs: how many were changed, which refused and in which state, how many of those that were
+    cancelled run on and were asked to stop. `matching` is the answer to a dry run."""
+
+    done: int = 0
+    refused: tuple[Verdict, ...] = ()
+    asked: int = 0
+    matching: int | None = None
+
+
+class Steered(msgspec.Struct, frozen=True):
+    """What became of one job that was steered."""
+
+    id: str
+    state: JobState
+
+
+class ExplanationBody(Info, frozen=True):
+    """Why a job is where it is. `sentence` is for people."""
+
+    id: str
+    state: JobState
+    sentence: str
+    key: str | None
+    tenant: str | None
+    holders: tuple[str, ...]
+    place: int | None
+    earliest: datetime | None
+
+
+async def list_jobs(call: Call, query: JobsQuery) -> Page[dict[str, Any]]:
+    """List jobs, newest first"""
+    size = check_size(query.size)
+    after = None if query.after is None else place(query.after, 1)[0]
+    found = await call.app.jobs(size=size, after=after, **_filter(query))
+    following = cursor((found[-1].id,)) if len(found) == size else None
+    return Page([shown(call, info) for info in found], following)
+
+
+async def count_jobs(call: Call, query: JobsQuery) -> Matching:
+    """Count jobs"""
+    return Matching(await call.app.count(**_filter(query)))
+
+
+async def get_job(call: Call, query: WaitQuery) -> dict[str, Any]:
+    """One job, with its attempts
+
+    With `wait` the answer comes when the job has ended, or when the time is over; `state` tells which.
+    """
+    handle = call.app.handle(call.path["id"])
+    if query.wait > 0:
+        await _ended(handle, min(query.wait, call.settings.longest_wait))
+    return shown(call, await handle.info())
+
+
+async def _ended(handle: JobHandle[Any], wait: float) -> None:
+    """Until the job has ended, however, or the time is over; a job that is not there is the caller's to find."""
+    try:
+        await handle.result(timeout=wait)
+    except (HeadgateError, TimeoutError):
+        return
+
+
+async def explain_job(call: Call) -> ExplanationBody:
+    """Why a job is where it is"""
+    found = await call.app.explain(call.path["id"])
+    return msgspec.convert(found, ExplanationBody, from_attributes=True)
+
+
+async def cancel_job(call: Call) -> Steered:
+    """Cancel a job
+
+    One that runs is asked to stop: its state is still `running` in the answer.
+    """
+    handle = call.app.handle(call.path["id"])
+    return Steered(handle.id, await handle.cancel())
+
+
+async def restart_job(call: Call) -> Steered:
+    """Run a failed or cancelled job again"""
+    handle = call.app.handle(call.path["id"])
+    return Steered(handle.id, await handle.restart())
+
+
+async def expedite_job(call: Call) -> Steered:
+    """Make a scheduled job due now"""
+    handle = call.app.handle(call.path["id"])
+    return Steered(handle.id, await handle.expedite())
+
+
+async def delete_job(call: Call) -> Steered:
+    """Delete a job that has ended
+
+    The answer has the state that it had.
+    """
+    handle = call.app.handle(call.path["id"])
+    return Steered(handle.id, await handle.delete())
+
+
+async def cancel_jobs(call: Call, body: Which) -> ManySteered:
+    """Cancel several jobs, or all that match"""
+    return await _steer(call, body, "cancel")
+
+
+async def restart_jobs(call: Call, body: Which) -> ManySteered:
+    """Run several failed or cancelled jobs again, or all that match"""
+    return await _steer(call, body, "restart")
+
+
+async def expedite_jobs(call: Call, body: Which) -> ManySteered:
+    """Make several scheduled jobs due now, or all that match"""
+    return await _steer(call, body, "expedite")
+
+
+async def delete_jobs(call: Call, body: Which) -> ManySteered:
+    """Delete several jobs that have ended, or all that match"""
+    return await _steer(call, body, "delete")
+
+
+async def _steer(call: Call, body: Which, verb: Verb) -> ManySteered:
+    if (body.ids is None) == (body.filter is None):
+        raise Refusal("invalid", "either ids or a filter is needed")
+    if body.ids is not None:
+        if body.dry_run:
+            return ManySteered(matching=await call.app.count(ids=body.ids))
+        return _many(await getattr(call.app, verb)(list(body.ids)))
+    filter = cast("JobFilter", body.filter)
+    if body.dry_run:
+        states = fitting_states(verb, engine_filter(filter).states)
+        return ManySteered(matching=await call.app.count(**{**filter, "state": states}))
+    return _many(await getattr(call.app, verb)(**filter))
+
+
+def _many(changed: Changed) -> ManySteered:
+    return ManySteered(done=changed.done, refused=changed.refused, asked=changed.asked)
+
+
+def _filter(query: JobsQuery) -> JobFilter:
+    return {
+        "state": query.state,
+        "queue": query.queue,
+        "task": query.task,
+        "tenant": query.tenant,
+        "limit": query.limit,
+        "unique": query.unique,
+        "ids": query.id,
+    }
+
+
+def _one(verb: str, handler: Any) -> Route:
+    problems = ("not-found", "wrong-state")
+    return Route("POST", f"/jobs/{{id:path}}/{verb}", handler, right="steer", tag="Jobs", problems=problems)
+
+
+ROUTES = (
+    Route("GET", "/jobs", list_jobs, right="look", tag="Jobs"),
+    Route("GET", "/jobs/count", count_jobs, right="look", tag="Jobs"),
+    Route("POST", "/jobs/cancel", cancel_jobs, right="steer", tag="Jobs"),
+    Route("POST", "/jobs/restart", restart_jobs, right="steer", tag="Jobs"),
+    Route("POST", "/jobs/expedite", expedite_jobs, right="steer", tag="Jobs"),
+    Route("POST", "/jobs/delete", delete_jobs, right="steer", tag="Jobs"),
+    Route("GET", "/jobs/{id:path}/explain", explain_job, right="look", tag="Jobs", problems=("not-found",)),
+    _one("cancel", cancel_job),
+    _one("restart", restart_job),
+    _one("expedite", expedite_job),
+)
+ONE_JOB = (
+    Route("GET", "/jobs/{id:path}", get_job, right="look", tag="Jobs", problems=("not-found",)),
+    Route(
+        "DELETE",
+        "/jobs/{id:path}",
+        delete_job,
+        right="steer",
+        tag="Jobs",
+        problems=("not-found", "wrong-state"),
+    ),
+)
+"""Behind all other paths that begin so: an id may contain a slash."""

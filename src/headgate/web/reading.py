@@ -1,0 +1,71 @@
+"""Reading a request: the query and the body into the records that a handler takes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect, Request
+
+from headgate.web.problems import Refusal
+from headgate.web.route import Body, Query
+from headgate.web.settings import WebSettings
+
+Q = TypeVar("Q", bound=Query)
+B = TypeVar("B", bound=Body)
+
+
+def read_query(kind: type[Q], given: QueryParams) -> Q:
+    """Texts become what the fields are; a field that is a tuple may be given several times, or with commas."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    values: dict[str, Any] = {}
+    for name in given:
+        many = name in fields and _is_tuple(fields[name].type)
+        every = given.getlist(name)
+        if not many and len(every) > 1:
+            raise Refusal("invalid", f"{name} is given {len(every)} times; it may stand once")
+        values[name] = [part for one in every for part in one.split(",")] if many else every[0]
+    return msgspec.convert(values, kind, strict=False)
+
+
+def _is_tuple(kind: Any) -> bool:
+    info = msgspec.inspect.type_info(kind)
+    options = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
+    return any(isinstance(option, msgspec.inspect.VarTupleType) for option in options)
+
+
+async def read_body(kind: type[B], request: Request, settings: WebSettings) -> B:
+    """A JSON body; one that is too large or too slow is refused as soon as that is known."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    raw = await _received(request, settings)
+    if raw and media_type != "application/json" and not media_type.endswith("+json"):
+        raise Refusal("media-type", f"the body must be application/json, not {media_type or 'untyped'}")
+    return msgspec.json.decode(raw or b"{}", type=kind)
+
+
+async def _received(request: Request, settings: WebSettings) -> bytes:
+    said = request.headers.get("content-length", "")
+    if said.isdigit() and int(said) > settings.most_body:
+        raise _too_large(settings)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(settings.body_timeout):
+            async for part in request.stream():
+                size += len(part)
+                if size > settings.most_body:
+                    raise _too_large(settings)
+                parts.append(part)
+    except TimeoutError:
+        raise Refusal("too-slow", f"the body did not arrive within {settings.body_timeout:g} s") from None
+    except ClientDisconnect:
+        raise Refusal("too-slow", "the connection ended before the body had arrived") from None
+    return b"".join(parts)
+
+
+def _too_large(settings: WebSettings) -> Refusal:
+    return Refusal(
+        "too-large", f"a body may have {settings.most_body:,} bytes; pass a reference to large data"
+    )
