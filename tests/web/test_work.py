@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from headgate import App
+from headgate.app.remote_work import RemoteReport
 
 
 async def register(asked, **more) -> str:
@@ -129,3 +130,38 @@ async def test_what_no_worker_can_be_is_refused(asked):
         await asked.post(f"/work/{worker}/exchange", 422, wrong)
     snoozed = {"number": 1, "reports": [{"job": "x", "attempt": 1, "outcome": "snoozed"}]}
     assert "needs delay" in (await asked.post(f"/work/{worker}/exchange", 422, snoozed))["detail"]
+
+
+async def test_a_job_that_cannot_be_opened_fails_at_once(headgate_app, tmp_path):
+    class Codec:
+        def encode(self, data: bytes) -> bytes:
+            return data[::-1]
+
+        def decode(self, data: bytes) -> bytes:
+            return data[::-1]
+
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    app, plain = headgate_app(App(url, codec=Codec()), url=url), headgate_app(url=url)
+    sealed = await app.enqueue(app.raw_job("t", {"a": 1}))
+    worker = (await plain.remote_work.register(["t"])).worker
+    assert (await plain.remote_work.exchange(worker, 1, want=5)).attempts == ()
+    info = await sealed.info()
+    assert (info.state, "has no codec" in (info.error or "")) == ("failed", True)
+
+
+async def test_payloads_of_programs_are_sealed_and_opened_by_the_server(headgate_app, store_url):
+    class Codec:
+        def encode(self, data: bytes, context) -> bytes:
+            return bytes(context) + data
+
+        def decode(self, data: bytes, context) -> bytes:
+            return data.removeprefix(bytes(context))
+
+    app = headgate_app(App(store_url, codec=Codec()), url=store_url)
+    job = await app.enqueue(app.raw_job("t", {"a": 1}))
+    worker = (await app.remote_work.register(["t"])).worker
+    (attempt,) = (await app.remote_work.exchange(worker, 1, want=5)).attempts
+    assert attempt.args == {"a": 1}
+    report = RemoteReport(job=job.id, attempt=1, outcome="succeeded", result=[2])
+    await app.remote_work.exchange(worker, 2, [report])
+    assert await job.result() == [2]

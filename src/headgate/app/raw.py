@@ -35,6 +35,7 @@ class RawOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     timeout: float | timedelta | None
     retention: float | timedelta | None
+    headers: Mapping[str, str] | None
 
 
 def raw_job(
@@ -53,7 +54,7 @@ def raw_job(
     own = TaskLimits(Parameters(name, {}, {}), (), (), None)
     bound = own.bind([as_declared(limit) for limit in limits])
     client.limits.check_bound(bound)
-    text = encode_text(dict(args), f"arguments of task {name!r}", client.payload_limit)
+    text = encode_text(dict(args), f"arguments of task {name!r}", client.json_limit)
     client.limits.mention_bound(bound)
     return NewJob(
         said.id or new_id(),
@@ -71,4 +72,5 @@ def raw_job(
         said.on_conflict,
         said.metadata,
         said.retention,
+        said.headers,
     )

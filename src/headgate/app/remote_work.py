@@ -35,9 +35,11 @@ from headgate.engine.contract import (
     Succeeded,
     Worker,
 )
-from headgate.errors import ConfigError
-from headgate.job import INTERNAL_QUEUE
+from headgate.errors import ConfigError, PayloadError
+from headgate.headers import read_headers
+from headgate.job import INTERNAL_QUEUE, Job
 from headgate.keys import check_text
+from headgate.sealing import PayloadKind
 
 LEASES = 5.0, 3600.0
 """The shortest and the longest lease, in seconds."""
@@ -70,6 +72,7 @@ class RemoteAttempt(msgspec.Struct, frozen=True, kw_only=True):
     retry_in: float | None
     timeout: float | None
     metadata: Any
+    headers: dict[str, str]
     progress: Any
     enqueued_at: datetime
     due: datetime
@@ -163,10 +166,10 @@ class RemoteWork:
         If there is none, the answer comes when there may be one, or after `wait` seconds: then ask again. Raises
         StaleMessage for a number that is not larger than the last one that took effect, and LeaseLost.
         """
-        said = [self._report(report) for report in reports]
+        said = await self._reports(reports)
         left = _count(want, "want", 0)
         parts = await self._parts()
-        attempts, cancelling = list[Attempt](), list[str]()
+        attempts, cancelling = list[RemoteAttempt](), list[str]()
         accepted, more, now = set[tuple[str, int]](), False, 0
         bell = asyncio.Event()
         stops = [part.watch_work(_ringing(bell), queues) for part in parts] if wait > 0 else []
@@ -175,7 +178,7 @@ class RemoteWork:
                 answer = await part.exchange(worker, said, left, queues, number=number)
                 refused = set(answer.refused)
                 accepted |= {(one.job, one.attempt) for one in said} - refused
-                attempts += answer.attempts
+                attempts += await self._readable(part, worker, answer.attempts)
                 cancelling += answer.cancelling
                 left -= len(answer.attempts)
                 more, now = more or answer.more, max(now, answer.now)
@@ -185,7 +188,7 @@ class RemoteWork:
             for stop in stops:
                 stop()
         return RemoteExchanged(
-            attempts=tuple(_attempt(attempt) for attempt in attempts),
+            attempts=tuple(attempts),
             refused=tuple(known for one in said if (known := (one.job, one.attempt)) not in accepted),
             cancelling=tuple(cancelling),
             more=more,
@@ -217,17 +220,72 @@ class RemoteWork:
     async def _parts(self) -> Sequence[Part]:
         return (await self._client.engine()).parts()
 
-    def _report(self, report: RemoteReport) -> Report:
+    async def _readable(self, part: Part, worker: str, attempts: Sequence[Attempt]) -> list[RemoteAttempt]:
+        """What was claimed, as it is told. What cannot be read here fails at once: no worker could run it."""
+        readable, failed = list[RemoteAttempt](), list[Failed]()
+        for attempt in attempts:
+            try:
+                readable.append(self._attempt(attempt))
+            except (PayloadError, msgspec.MsgspecError) as error:
+                failed.append(Failed(attempt.job, attempt.number, str(error)))
+        if failed:
+            await part.exchange(worker, failed, 0)
+        return readable
+
+    async def _reports(self, reports: Sequence[RemoteReport]) -> list[Report]:
+        """As the store takes them. A codec is told what a payload belongs to; the store knows."""
+        owners: dict[str, Job] = {}
+        if self._client.sealing.active and reports:
+            jobs = await (await self._client.engine()).get([report.job for report in reports])
+            owners = {job.id: job for job in jobs if job is not None}
+        return [self._report(report, owners.get(report.job)) for report in reports]
+
+    def _report(self, report: RemoteReport, owner: Job | None) -> Report:
         if report.outcome == "progress":
-            return Progress(report.job, report.attempt, encode_text(report.value, "value", MOST_PROGRESS))
-        return _outcome(report, self._client.payload_limit)
+            text = encode_text(report.value, f"progress of job {report.job!r}", MOST_PROGRESS)
+            return Progress(report.job, report.attempt, self._sealed("progress", text, owner))
+        if report.outcome == "succeeded":
+            text = encode_text(report.result, f"result of job {report.job!r}", self._client.json_limit)
+            return Succeeded(report.job, report.attempt, self._sealed("result", text, owner))
+        return _outcome(report)
+
+    def _sealed(self, kind: PayloadKind, text: str, owner: Job | None) -> str:
+        """A job that is gone has no owner; its report is refused whatever it says."""
+        if owner is None:
+            return text
+        return self._client.sealing.seal(kind, text, owner.task, owner.id, owner.tenant)
+
+    def _attempt(self, attempt: Attempt) -> RemoteAttempt:
+        def opened(kind: PayloadKind, text: str | None) -> Any:
+            if text is None:
+                return None
+            return decode(self._client.sealing.open(kind, text, attempt.task, attempt.job, attempt.tenant))
+
+        policy = attempt.retry
+        again = attempt.tries < policy.attempts
+        return RemoteAttempt(
+            job=attempt.job,
+            attempt=attempt.number,
+            task=attempt.task,
+            queue=attempt.queue,
+            args=opened("args", attempt.args),
+            tenant=attempt.tenant or None,
+            priority=attempt.priority,
+            tries=attempt.tries,
+            retry_in=policy.wait_with_jitter(attempt.tries) / SECOND if again else None,
+            timeout=None if attempt.timeout is None else attempt.timeout / SECOND,
+            metadata=None if attempt.metadata is None else decode(attempt.metadata),
+            headers=read_headers(attempt.headers),
+            progress=opened("progress", attempt.progress),
+            enqueued_at=from_us(attempt.enqueued_at),
+            due=from_us(attempt.due or attempt.enqueued_at),
+            started_at=from_us(attempt.started_at),
+        )
 
 
-def _outcome(report: RemoteReport, limit: int) -> Outcome:
+def _outcome(report: RemoteReport) -> Outcome:
     job, attempt = report.job, report.attempt
     match report.outcome:
-        case "succeeded":
-            return Succeeded(job, attempt, encode_text(report.result, f"result of job {job!r}", limit))
         case "failed":
             wait = None if report.retry_in is None else duration_us(report.retry_in, "retry_in")
             return Failed(job, attempt, report.error or "failed", wait)
@@ -239,32 +297,10 @@ def _outcome(report: RemoteReport, limit: int) -> Outcome:
             return Stopped(job, attempt, report.error)
         case "released":
             return Released(job, attempt)
-        case "progress":
-            raise AssertionError("progress ends nothing")
+        case "succeeded" | "progress":
+            raise AssertionError(report.outcome)  # these have payloads
         case _:
             assert_never(report.outcome)
-
-
-def _attempt(attempt: Attempt) -> RemoteAttempt:
-    policy = attempt.retry
-    again = attempt.tries < policy.attempts
-    return RemoteAttempt(
-        job=attempt.job,
-        attempt=attempt.number,
-        task=attempt.task,
-        queue=attempt.queue,
-        args=decode(attempt.args),
-        tenant=attempt.tenant or None,
-        priority=attempt.priority,
-        tries=attempt.tries,
-        retry_in=policy.wait_with_jitter(attempt.tries) / SECOND if again else None,
-        timeout=None if attempt.timeout is None else attempt.timeout / SECOND,
-        metadata=None if attempt.metadata is None else decode(attempt.metadata),
-        progress=None if attempt.progress is None else decode(attempt.progress),
-        enqueued_at=from_us(attempt.enqueued_at),
-        due=from_us(attempt.due or attempt.enqueued_at),
-        started_at=from_us(attempt.started_at),
-    )
 
 
 def _rotated(parts: Sequence[Part], number: int) -> list[Part]:

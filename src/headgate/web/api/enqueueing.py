@@ -36,6 +36,7 @@ class NewJobBody(Body, frozen=True):
     unique: str | None = None
     on_conflict: Literal["return", "raise", "replace"] | None = None
     metadata: dict[str, Any] | None = None
+    headers: dict[str, str] | None = None
     timeout: float | None = None
     retention: float | None = None
     limits: tuple[ImportLimit, ...] = ()
@@ -96,7 +97,7 @@ def _job(call: Call, body: NewJobBody, id: str | None) -> NewJob:
     options: dict[str, Any] = {
         "id": id, "priority": body.priority, "delay": body.delay, "at": body.at, "tenant": body.tenant,
         "unique": body.unique, "on_conflict": body.on_conflict, "metadata": body.metadata, "timeout": body.timeout,
-        "retention": body.retention,
+        "retention": body.retention, "headers": body.headers,
     }  # fmt: skip
     if body.raw:
         job = call.app.raw_job(
