@@ -6,14 +6,15 @@ import pytest
 from headgate import App, ConfigError
 from headgate.web import Tokens, asgi, new_token
 from headgate.web.asgi import ROUTES
-from headgate.web.roles import RIGHTS, ROLES
+from headgate.web.auth import Answer
+from headgate.web.roles import RIGHTS, ROLES, Role
 
 ON_MEMORY = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 
 
 @ON_MEMORY
 @pytest.mark.parametrize("role", ROLES)
-async def test_a_role_may_do_what_its_rights_say_and_no_more(asking, role: str):
+async def test_a_role_may_do_what_its_rights_say_and_no_more(asking, role: Role):
     asked = asking(role)
     for route in ROUTES:
         path = route.path.replace("{id:path}", "x").replace("{id}", "x").replace("{name:path}", "q")
@@ -75,8 +76,9 @@ async def test_a_page_of_another_site_changes_nothing(app: App):
 
 @ON_MEMORY
 async def test_the_applications_own_login_decides(app: App):
-    def role(request):
-        return {"ada": ("ada", "operate"), "eve": "read"}.get(request.headers.get("x-user"))
+    def role(request) -> Answer:
+        user = request.headers.get("x-user")
+        return ("ada", "operate") if user == "ada" else "read" if user == "eve" else None
 
     transport = httpx.ASGITransport(asgi(app, auth=role))
     async with httpx.AsyncClient(transport=transport, base_url="http://test/api/v1") as client:

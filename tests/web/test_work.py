@@ -132,7 +132,7 @@ async def test_what_no_worker_can_be_is_refused(asked):
     assert "needs delay" in (await asked.post(f"/work/{worker}/exchange", 422, snoozed))["detail"]
 
 
-async def test_a_job_that_cannot_be_opened_fails_at_once(headgate_app, tmp_path):
+async def test_a_job_that_cannot_be_opened_fails_at_once(tmp_path, headgate_app):
     class Codec:
         def encode(self, data: bytes) -> bytes:
             return data[::-1]
@@ -149,7 +149,7 @@ async def test_a_job_that_cannot_be_opened_fails_at_once(headgate_app, tmp_path)
     assert (info.state, "has no codec" in (info.error or "")) == ("failed", True)
 
 
-async def test_payloads_of_programs_are_sealed_and_opened_by_the_server(headgate_app, store_url):
+async def test_payloads_of_programs_are_sealed_and_opened_by_the_server(store_url, headgate_app):
     class Codec:
         def encode(self, data: bytes, context) -> bytes:
             return bytes(context) + data
