@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headgate.app.audit import AuditReport
     from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
+    from headgate.app.filters import StateName
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, QueueInfo, WorkerInfo
@@ -100,6 +101,7 @@ __all__ = [
     "SealedPayload",
     "Snooze",
     "StaleMessage",
+    "StateName",
     "SyncTask",
     "Task",
     "TaskDefaults",
@@ -117,6 +119,7 @@ _ROOMS = {
     "hooks.context": ("JobContext", "current_job"),
     "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
+    "app.filters": ("StateName",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
     "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "QueueInfo", "WorkerInfo"),

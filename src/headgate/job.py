@@ -7,12 +7,21 @@ progress, metadata and headers are JSON texts that stores keep and never read.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import msgspec
 
 from headgate.keys import Use
 from headgate.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R", covariant=True)
 
 MAX_PRIORITY = 99
 DEFAULT_PRIORITY = 50
@@ -74,8 +83,9 @@ class PastAttempt(msgspec.Struct, frozen=True, array_like=True):
     error: str | None = None
 
 
-class NewJob(msgspec.Struct, frozen=True, gc=False):
-    """What is enqueued. `at` (a point in time) beats `delay` (from the store's now); neither means now."""
+class NewJob(msgspec.Struct, Generic[R], frozen=True, gc=False):
+    """What is enqueued; R is what its task returns. `at` (a point in time) beats `delay` (from the store's now);
+    neither means now."""
 
     id: str
     task: str

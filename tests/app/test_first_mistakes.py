@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated, Any
 
+import msgspec
 import pytest
 
 from headgate import (
@@ -17,6 +18,7 @@ from headgate import (
     PayloadError,
     RetryLater,
     Snooze,
+    TaskSet,
 )
 from headgate.job import NewJob
 from headgate.testing import Clock
@@ -269,3 +271,30 @@ async def test_explain_says_that_no_worker_lives_and_how_long_a_key_is_closed(ap
     sentence = str(await jobs[1].explain())
     assert "it is closed (a limit of 0, set by ops until 20" in sentence
     assert "(in 60 min): they are away)" in sentence
+
+
+def test_one_job_is_not_many(memory: App):
+    task: Any = memory.task(plain)
+    with pytest.raises(
+        ConfigError, match=r"enqueue_many\(\) takes several jobs.* one job goes to enqueue\(\)"
+    ):
+        memory.enqueue_many_sync(task.job())
+
+
+def test_a_set_from_a_function_that_has_returned_may_use_its_local_types(memory: App):
+    def make() -> TaskSet:
+        tasks = TaskSet()
+
+        class Parcel(msgspec.Struct):
+            weight: int
+
+        @tasks.task
+        async def weigh(parcel: Parcel) -> Parcel:
+            return parcel
+
+        return tasks
+
+    memory.include(make())
+    job = memory.tasks["weigh"].job({"weight": 3})
+    _, named = memory.tasks["weigh"].decode(job.args)
+    assert named["parcel"].weight == 3

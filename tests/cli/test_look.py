@@ -33,6 +33,7 @@ JOB_FIELDS = [
     "retry",
     "unique",
     "metadata",
+    "headers",
     "cancel_requested",
     "error",
     "result",

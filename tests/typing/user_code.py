@@ -16,12 +16,15 @@ from headgate import (
     FloatingLimitView,
     JobHandle,
     JobState,
+    PayloadContext,
     Retry,
+    StateName,
     SyncTask,
     TaskDefaults,
     TaskSet,
     current_job,
 )
+from headgate.hooks import NewJobInfo
 
 app = App("memory://", defaults=TaskDefaults(timeout=30, retry=Retry(attempts=3)))
 tasks = TaskSet()
@@ -58,6 +61,35 @@ def pool(limit: FloatingLimitView) -> int:
     return limit.waiting
 
 
+class Sealed:
+    def encode(self, data: bytes, context: PayloadContext) -> bytes:
+        return bytes(context) + data
+
+    def decode(self, data: bytes, context: PayloadContext) -> bytes:
+        return data.removeprefix(bytes(context))
+
+
+class Squeezed:
+    def encode(self, data: bytes) -> bytes:
+        return data
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+
+sealed = App("memory://", codec=Sealed(), types={Squeezed: (str, lambda text: Squeezed())})
+squeezed = App("memory://", codec=Squeezed())
+
+
+@sealed.enqueue_middleware
+def add(job: NewJobInfo) -> dict[str, str]:
+    return {"correlation-id": job.parent.headers["correlation-id"] if job.parent else job.id}
+
+
+@sealed.enqueue_middleware
+async def look_up(job: NewJobInfo) -> None: ...
+
+
 async def calls() -> None:
     assert_type(await fetch("https://example.com"), bytes)
     assert_type(render("ada"), str)
@@ -75,6 +107,12 @@ async def jobs() -> None:
     assert_type(await handle.status(), JobState)
     for info in await app.jobs(state=["failed", JobState.CANCELLED], task="fetch"):
         assert_type(info.state, JobState)
+    assert_type(await app.enqueue(fetch.job("https://example.com")), JobHandle[bytes])
+    assert_type(app.enqueue_sync(render.options(delay=1).job("ada")), JobHandle[str])
+    for one in await app.enqueue_many(render.job(name) for name in ("ada", "bob")):
+        assert_type(await one.result(), str)
+    wanted: StateName = "failed"
+    assert_type([info.to_dict() for info in await app.jobs(state=wanted)], list[dict[str, Any]])
     await app.enqueue_many([fetch.job("https://example.com"), render.job("ada")])
 
 
@@ -87,7 +125,10 @@ async def mistakes() -> None:
     await app.jobs(state="faild")  # type: ignore[arg-type]
     app.task(max_concurent=1)  # type: ignore[call-overload]
     render.options(on_conflict="ignore")  # type: ignore[arg-type]
-    print(text, number)
+    size: JobHandle[int] = await app.enqueue(render.job("ada"))  # type: ignore[arg-type]
+    render.options(headers={"attempts": 1})  # type: ignore[dict-item]
+    App("memory://", codec=app)  # type: ignore[arg-type]
+    print(text, number, size)
 
 
 def takes_either(first: AsyncTask[..., bytes], second: SyncTask[..., str]) -> None: ...

@@ -23,8 +23,8 @@ def test_the_public_names_are_these():
         "ImportRetry", "JobCancelled", "JobContext", "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo",
         "JobNotFound", "JobState", "JobUpdate", "LeaseLost", "LifespanError", "LimitInfo", "OverrideInfo",
         "PayloadContext", "PayloadError", "QueueInfo", "RateLimit", "Retry", "RetryLater", "SchemaMismatch",
-        "SealedPayload", "Snooze", "StaleMessage", "SyncTask", "Task", "TaskDefaults", "TaskSet", "Worker",
-        "WorkerInfo", "WrongState", "__version__", "current_job",
+        "SealedPayload", "Snooze", "StaleMessage", "StateName", "SyncTask", "Task", "TaskDefaults", "TaskSet",
+        "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import islice
@@ -132,18 +132,18 @@ class App(Declarations, Hooked, Operations):
 
     # ── enqueueing ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def enqueue(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:
+    async def enqueue(self, job: NewJob[R], *, connection: Any = None) -> JobHandle[R]:
         """Enqueue a job made by `task.job(…)`; with `connection`, inside the caller's transaction where a store can."""
         _check_job(job, "what enqueue() was given")
         return (await enqueue(self._client, (job,), connection))[0]
 
-    async def enqueue_many(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[JobHandle[Any]]:
+    async def enqueue_many(self, jobs: Iterable[NewJob[R]], *, connection: Any = None) -> list[JobHandle[R]]:
         """Enqueue many jobs, one round trip per 1,000.
 
         Each batch of 1,000 is stored whole or not at all; so up to 1,000 jobs are all or none. If a later batch is
         refused, the earlier ones stay, and the error says how many. With `connection` as `enqueue()`.
         """
-        source, handles = iter(jobs), list[JobHandle[Any]]()
+        source, handles = _each(jobs), list[JobHandle[R]]()
         try:
             while batch := list(islice(source, JOBS_PER_STEP)):
                 for place, job in enumerate(batch, len(handles)):
@@ -322,11 +322,11 @@ class App(Declarations, Hooked, Operations):
     ) -> None:
         self.close_sync()
 
-    def enqueue_sync(self, job: NewJob, *, connection: Any = None) -> JobHandle[Any]:
+    def enqueue_sync(self, job: NewJob[R], *, connection: Any = None) -> JobHandle[R]:
         """`enqueue()` for code that cannot await. Not a derived twin: the connection is that of the caller's thread."""
         return self.sync_loop.run(self.enqueue(job, connection=of_this_thread(connection)))
 
-    def enqueue_many_sync(self, jobs: Iterable[NewJob], *, connection: Any = None) -> list[JobHandle[Any]]:
+    def enqueue_many_sync(self, jobs: Iterable[NewJob[R]], *, connection: Any = None) -> list[JobHandle[R]]:
         """`enqueue_many()` for code that cannot await; see `enqueue_sync`."""
         return self.sync_loop.run(self.enqueue_many(jobs, connection=of_this_thread(connection)))
 
@@ -358,6 +358,15 @@ class App(Declarations, Hooked, Operations):
 
     def __repr__(self) -> str:
         return f"<App {self._client.shown_url} with {len(self._tasks)} tasks>"
+
+
+def _each(jobs: Iterable[NewJob[R]]) -> Iterator[NewJob[R]]:
+    try:
+        return iter(jobs)
+    except TypeError:
+        raise ConfigError(
+            f"enqueue_many() takes several jobs, and was given {jobs!r:.80}; one job goes to enqueue()"
+        ) from None
 
 
 def _check_job(job: Any, what: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-import msgspec
-
+from headgate.app.info import Info
 from headgate.engine.contract import Engine, Part
 from headgate.engine.rules.audit import audit
 
@@ -16,7 +16,7 @@ Progress = Callable[[int], None]
 """Called with the number of slices that were looked at."""
 
 
-class AuditReport(msgspec.Struct, frozen=True):
+class AuditReport(Info, frozen=True):
     """Whether what a store keeps fits together. `repaired` says what a repair found and mended before; each of these
     sentences is the trace of a defect."""
 
@@ -27,6 +27,10 @@ class AuditReport(msgspec.Struct, frozen=True):
     def ok(self) -> bool:
         """Nothing is wrong, or nothing is any more."""
         return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of every record, and `ok`."""
+        return {"ok": self.ok, **super().to_dict()}
 
     def __str__(self) -> str:
         return "\n".join(self.problems) if self.problems else "no problems"

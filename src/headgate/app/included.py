@@ -54,11 +54,11 @@ class SetTask(Task[P, R]):
         kwargs: dict[str, Any],
         options: JobOptions,
         extra: tuple[BoundLimit, ...],
-    ) -> NewJob:
+    ) -> NewJob[R]:
         """One job, with what the app says about the task."""
         return self.included.job(*args, **kwargs)
 
-    async def send(self, job: NewJob) -> JobHandle[R]:
+    async def send(self, job: NewJob[R]) -> JobHandle[R]:
         """Enqueue a job that was built here."""
         return await self.included.send(job)
 
@@ -81,7 +81,7 @@ class SetTaskWithOptions(TaskWithOptions[P, R]):
         assert isinstance(self._task, SetTask)
         return self._task.included.options(**self._given)
 
-    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R]:
         """A job with these options, not enqueued yet."""
         return self._included().job(*args, **kwargs)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.clock import from_us
+from headgate.clock import SECOND, from_us
 from headgate.codec import decode, decode_object
 from headgate.engine.contract import LimitKind, LimitStatus, Override, QueueStatus, WorkerStatus
 from headgate.errors import PayloadError
@@ -21,6 +21,11 @@ from headgate.sealing import PLAIN, PayloadKind, Sealing
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
     """A record for people and for `--json`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same in values that every JSON encoder takes: texts, numbers, lists, dicts, None. Times are ISO 8601 in
+        UTC. The keys are the names of the fields, and are what `--json` prints."""
+        return msgspec.json.decode(msgspec.json.encode(self))
 
 
 class AttemptInfo(Info, frozen=True):
@@ -68,6 +73,20 @@ class JobInfo(Info, frozen=True):
     result: Any
     progress: Any
     attempts: tuple[AttemptInfo, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As of every record; `retry` with its delays in seconds."""
+        retry = self.retry
+        return super().to_dict() | {
+            "retry": {
+                "attempts": retry.attempts,
+                "delay": retry.delay / SECOND,
+                "backoff": retry.backoff,
+                "max_delay": retry.max_delay / SECOND,
+                "jitter": retry.jitter,
+                "losses": retry.losses,
+            }
+        }
 
 
 def job_info(job: Job, sealing: Sealing = PLAIN) -> JobInfo:

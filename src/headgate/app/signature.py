@@ -11,7 +11,9 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -22,6 +24,9 @@ from headgate.limits.in_signature import LimitInSignature, limit_by_default, spl
 from headgate.limits.parameters import Parameters
 from headgate.own_types import NO_OWN, OwnTypes
 
+_HINTS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+"""Annotations that were found with the help of local names, by function. A set's task is declared anew by the app that
+includes the set, when those names may be gone."""
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -179,14 +184,20 @@ def hints_of(function: Callable[..., Any], task: str) -> dict[str, Any]:
     target = inspect.unwrap(target)
     if not inspect.isroutine(target):
         target = type(target).__call__
+    with suppress(TypeError):  # what cannot be referred to weakly was not kept
+        if (seen := _HINTS.get(target)) is not None:
+            return seen
     try:
         return typing.get_type_hints(target, include_extras=True)
     except NameError:
         pass
     try:
-        return typing.get_type_hints(target, localns=_caller_locals(), include_extras=True)
+        hints = typing.get_type_hints(target, localns=_caller_locals(), include_extras=True)
     except NameError as error:
         raise ConfigError(f"task {task!r}: {error} (in an annotation)") from None
+    with suppress(TypeError):  # a built-in function, which has no such annotations
+        _HINTS[target] = hints
+    return hints
 
 
 def _caller_locals() -> dict[str, Any]:

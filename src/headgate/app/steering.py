@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from typing import Literal
 
-import msgspec
-
 from headgate.app import internal_jobs
 from headgate.app.handle import ALLOWED, refusal
+from headgate.app.info import Info
 from headgate.engine.contract import Engine, Filter, Verdict
 from headgate.errors import ConfigError
 from headgate.job import ENDED, PENDING, JobState
@@ -25,7 +24,7 @@ FITTING: dict[Verb, frozenset[JobState]] = {
 }
 
 
-class Changed(msgspec.Struct, frozen=True):
+class Changed(Info, frozen=True):
     """What a verb did to many jobs: how many it changed, and which refused it in which state.
 
     `asked` are those among `done` that run and were only asked to stop; none but `cancel` has any.

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
+from headgate.app.info import Info
 from headgate.engine.contract import Engine
 from headgate.engine.deadline import within
 from headgate.errors import EngineUnavailable
@@ -24,7 +23,7 @@ LOOK_TIMEOUT = 5.0
 LONGEST_RETRY = 1.0
 
 
-class JobUpdate(msgspec.Struct, frozen=True):
+class JobUpdate(Info, frozen=True):
     """One step of a job: its state, its attempt so far, what it last reported, and the error of its last attempt."""
 
     state: JobState

@@ -122,7 +122,7 @@ class Task(Generic[P, R]):
         """Call the function, without a job."""
         return self.fn(*args, **kwargs)
 
-    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R]:
         """A job of this task, not enqueued yet: for `app.enqueue()` and `app.enqueue_many()`."""
         return self.build(args, kwargs, self._options, ())
 
@@ -132,7 +132,7 @@ class Task(Generic[P, R]):
         kwargs: dict[str, Any],
         options: JobOptions,
         extra: tuple[BoundLimit, ...],
-    ) -> NewJob:
+    ) -> NewJob[R]:
         """One job from a call's arguments and its options."""
         text, arguments = self._payload.encode(self._signature.bind(args, kwargs))
         if extra:
@@ -162,7 +162,7 @@ class Task(Generic[P, R]):
 
     enqueue_sync = twin(enqueue)
 
-    async def send(self, job: NewJob) -> JobHandle[R]:
+    async def send(self, job: NewJob[R]) -> JobHandle[R]:
         """Enqueue a job that was built here."""
         return (await enqueue(self._client, (job,)))[0]
 
@@ -228,7 +228,7 @@ class TaskWithOptions(Generic[P, R]):
         """Where the sync twins run."""
         return self._task.sync_loop
 
-    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R]:
         """A job with these options, not enqueued yet."""
         return self._task.build(args, kwargs, self._options, self._limits)
 

@@ -86,13 +86,12 @@ def _pages(app: App, filter: dict[str, Any], size: int, after: str | None) -> li
 
 
 def _list(found: list[JobInfo], total: int, json: bool) -> None:
-    from headgate.cli.job_shape import job_shape
     from headgate.cli.show import json_line, output, say, state_text, table
     from headgate.cli.times import ago
 
     if json:
         for job in found:
-            json_line(job_shape(job))
+            json_line(job.to_dict())
         return
     if not found:
         say("No jobs.")
@@ -152,14 +151,13 @@ def job(
     progress and attempts (number, outcome, started_at, ended_at, worker, error).
     """
     from headgate.cli.job_page import show_job
-    from headgate.cli.job_shape import job_shape
     from headgate.cli.show import json_line
 
     with open_store(url, app, factory=factory) as opened:
         id = full_id(opened, id)
         info = opened.job_sync(id).info_sync()
         if json:
-            json_line(job_shape(info))
+            json_line(info.to_dict())
         else:
             show_job(info, str(opened.explain_sync(id)), traceback=traceback)
 

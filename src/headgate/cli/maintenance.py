@@ -47,7 +47,7 @@ def audit(
     ):
         report = opened.audit_sync(repair=repair, progress=lambda slices: bar.advance())
     if json:
-        json_line({"ok": report.ok, "problems": report.problems, "repaired": report.repaired})
+        json_line(report.to_dict())
     else:
         _say_report(report, repair)
     if not report.ok:
