@@ -177,7 +177,7 @@ def test_without_a_registry_the_one_of_the_client_is_used():
 
 def test_without_the_extra_all_works_until_metrics_are_asked_for():
     program = (
-        "import sys\nsys.modules['prometheus_client'] = None\nfrom headgate import App, ConfigError\n"
+        "import importlib.util as util\nutil.find_spec = lambda name: None\nfrom headgate import App, ConfigError\n"
         "from headgate.metrics import instrument\napp = App('memory://')\napp.run_until_idle_sync()\n"
         "try: instrument(app)\nexcept ConfigError as error: print(error)\n"
     )

@@ -13,6 +13,8 @@ from headgate.errors import ConfigError
 if TYPE_CHECKING:
     from headgate.worker.process.config import ProcessConfig
 
+ONE_PROCESS = "headgate.metrics.worker_processes:OneProcess"
+
 
 def worker(
     target: Target,
@@ -43,6 +45,10 @@ def worker(
     health: Annotated[
         str | None,
         typer.Option("--health", metavar="[HOST:]PORT", help="Answer /live and /ready over HTTP."),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="[HOST:]PORT", help="Answer /metrics for Prometheus."),
     ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Start anew when source files change.")] = False,
     factory: Factory = False,
@@ -81,6 +87,8 @@ def worker(
         processes=processes,
         reload=reload,
         health=None if health is None else address(health, "--health"),
+        metrics=None if metrics is None else address(metrics, "--metrics"),
+        numbers="" if metrics is None else ONE_PROCESS,
         queues=_queues(queues),
         concurrency=concurrency,
         threads=threads,
@@ -123,6 +131,10 @@ def _check(config: ProcessConfig) -> None:
 
     options(**config.options())
     check_logs(config.log_level, config.log_config)
+    if config.metrics is not None:
+        from headgate.metrics import check_installed
+
+        check_installed()
 
 
 def _work(config: ProcessConfig) -> int:
@@ -145,4 +157,8 @@ def _supervise(config: ProcessConfig) -> int:
     configure_logs(
         config.log_level, json=config.log_json
     )  # no app is loaded here, so it cannot have set handlers
-    return supervise(config)
+    if config.metrics is None:
+        return supervise(config)
+    from headgate.metrics.worker_processes import AllProcesses
+
+    return supervise(config, AllProcesses())

@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, ref
 
 from headgate.errors import ConfigError
 
@@ -19,28 +21,31 @@ if TYPE_CHECKING:
 
     from headgate import App
 
-__all__ = ["instrument"]
+__all__ = ["check_installed", "instrument"]
+
+_instrumented: WeakKeyDictionary[CollectorRegistry, ref[App]] = WeakKeyDictionary()
 
 
 def instrument(app: App, registry: CollectorRegistry | None = None, *, store: bool = True) -> None:
     """Count what `app` and the workers that it makes from now on do, in `registry` (default: prometheus_client's own).
 
     With `store` each scrape also shows its queues and limits, read at most every five seconds; one process of a
-    deployment that does so is enough.
+    deployment that does so is enough. Called again for the same app and registry it changes nothing.
     """
-    try:
-        from prometheus_client import REGISTRY
+    check_installed()
+    from prometheus_client import REGISTRY
 
-        from headgate.metrics import prometheus
-    except ModuleNotFoundError as error:
-        raise missing(error) from None
+    from headgate.metrics import prometheus
     from headgate.metrics.reading import StoreReader
 
-    prometheus.instrument(app, registry or REGISTRY, StoreReader(app) if store else None)
+    into = REGISTRY if registry is None else registry
+    before = _instrumented.get(into)
+    if before is None or before() is not app:
+        prometheus.instrument(app, into, StoreReader(app) if store else None)
+        _instrumented[into] = ref(app)
 
 
-def missing(error: ModuleNotFoundError) -> Exception:
-    """What to say where the client library is not installed."""
-    if (error.name or "").partition(".")[0] != "prometheus_client":
-        return error
-    return ConfigError("metrics for Prometheus need its client: pip install 'headgate[prometheus]'")
+def check_installed() -> None:
+    """Refuse where the client library is missing."""
+    if find_spec("prometheus_client") is None:
+        raise ConfigError("metrics for Prometheus need its client: pip install 'headgate[prometheus]'")

@@ -24,6 +24,7 @@ from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, 
 from headgate.worker.process.endpoints import endpoints
 from headgate.worker.process.load_app import load_app
 from headgate.worker.process.logs import configure_logs
+from headgate.worker.process.numbers import numbers_of
 from headgate.worker.process.process_health import ProcessHealth
 from headgate.worker.process.reload import Reloader, wait_for_change
 
@@ -47,9 +48,11 @@ def run(main: Callable[[], Any]) -> None:
 
 def _work(config: ProcessConfig, app: Any = None) -> int:
     try:
-        health = ProcessHealth()
-        with endpoints([(config.health, health.pages())], config.files.endpoint):
+        health, numbers = ProcessHealth(), numbers_of(config.numbers, supervised=config.supervised)
+        wanted = [(config.health, health.pages()), (config.metrics, numbers.pages())]
+        with endpoints(wanted, config.files.endpoint):
             app = _load(config, app)
+            numbers.count(app)
             registrations.note_store(app)
             options = config.options()
             if config.answers:

@@ -51,6 +51,10 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     supervised: bool = False
     health: tuple[str, int] | None = None
     """Host and port of the endpoint for probes."""
+    metrics: tuple[str, int] | None = None
+    """Host and port of the endpoint for scrapers."""
+    numbers: str = ""
+    """What shows them, as `module:class` (numbers.py)."""
     files: ChildFiles = NO_FILES
 
     def options(self) -> dict[str, Any]:
@@ -67,7 +71,7 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def answers(self) -> bool:
         """Whether its processes answer over HTTP."""
-        return self.health is not None
+        return self.health is not None or self.metrics is not None
 
     def for_child(self, index: int, files: ChildFiles = NO_FILES) -> ProcessConfig:
         """The part of child `index`; a name that was given is made unique."""

@@ -12,11 +12,11 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from headgate.engine.contract import Engine, Part
+from headgate.engine.contract import Engine, Lost, Part
 from headgate.engine.deadline import within
 from headgate.engine.open import make_engine
 from headgate.errors import EngineUnavailable
@@ -25,6 +25,8 @@ from headgate.worker.lost_jobs import log_lost
 from headgate.worker.registrations import StoreNote
 
 log = logging.getLogger("headgate.worker")
+
+LostListener = Callable[[Lost], None]
 
 ONE_TRY = 5.0
 """Seconds for one try."""
@@ -41,9 +43,10 @@ class LostWorkers(msgspec.Struct, frozen=True):
 
 
 class LossReporter:
-    """Tells stores about lost workers. The thread is started when it is first needed."""
+    """Tells stores about lost workers, and `lost` what came of it. The thread is started when it is first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, lost: LostListener | None = None) -> None:
+        self._lost = lost
         self._queue: queue.SimpleQueue[LostWorkers | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -64,18 +67,18 @@ class LossReporter:
     def _serve(self) -> None:
         while (gone := self._queue.get()) is not None:
             try:
-                asyncio.run(tell_until_heard(gone))
+                asyncio.run(tell_until_heard(gone, self._lost))
             except Exception:
                 log.exception("the store could not be told of lost workers; their leases will lapse")
 
 
-async def tell_until_heard(gone: LostWorkers) -> None:
+async def tell_until_heard(gone: LostWorkers, lost: LostListener | None = None) -> None:
     """Tell the store; one that cannot be reached is tried again until it no longer matters."""
     backoff = Backoff(1.0)
     while True:
         try:
             with within(ONE_TRY):
-                await _tell(gone)
+                await _tell(gone, lost)
         except EngineUnavailable as error:
             if time.monotonic() > gone.until:
                 log.warning(
@@ -87,24 +90,26 @@ async def tell_until_heard(gone: LostWorkers) -> None:
             return
 
 
-async def _tell(gone: LostWorkers) -> None:
+async def _tell(gone: LostWorkers, lost: LostListener | None) -> None:
     engine = make_engine(gone.store.url, gone.store.settings)
     try:
         await engine.open()
-        await _tell_parts(engine, gone)
+        await _tell_parts(engine, gone, lost)
     finally:
         await engine.close()
 
 
-async def _tell_parts(engine: Engine, gone: LostWorkers) -> None:
+async def _tell_parts(engine: Engine, gone: LostWorkers, lost: LostListener | None) -> None:
     """All parts at once: one that is silent holds up no other. What was told already is told again in vain."""
-    told = await asyncio.gather(*(_tell_part(part, gone) for part in engine.parts()), return_exceptions=True)
+    told = await asyncio.gather(
+        *(_tell_part(part, gone, lost) for part in engine.parts()), return_exceptions=True
+    )
     for error in told:
         if isinstance(error, BaseException):
             raise error
 
 
-async def _tell_part(part: Part, gone: LostWorkers) -> None:
+async def _tell_part(part: Part, gone: LostWorkers, listener: LostListener | None) -> None:
     if not gone.blame:
         for worker in gone.workers:
             await part.retire(worker)
@@ -113,3 +118,5 @@ async def _tell_part(part: Part, gone: LostWorkers) -> None:
     if lost.attempts:
         log.warning("%d jobs were lost with it; their slots are free again", lost.attempts)
     log_lost(lost.failed)
+    if listener is not None:
+        listener(lost)

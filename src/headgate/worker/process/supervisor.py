@@ -32,9 +32,10 @@ from headgate.worker.process.config import (
     ChildFiles,
     ProcessConfig,
 )
-from headgate.worker.process.endpoints import endpoints
+from headgate.worker.process.endpoints import Pages, endpoints
 from headgate.worker.process.http_endpoint import listen
 from headgate.worker.process.lost_workers import LossReporter, LostWorkers
+from headgate.worker.process.numbers import SupervisorNumbers
 from headgate.worker.registrations import read_notes
 
 log = logging.getLogger("headgate.worker")
@@ -118,15 +119,18 @@ def spawn(config: ProcessConfig, index: int, files: ChildFiles) -> subprocess.Po
 class Supervisor:
     """`run()` is the whole of it; `pids` are the living children."""
 
-    def __init__(self, config: ProcessConfig, *, spawn: Spawn = spawn) -> None:
+    def __init__(
+        self, config: ProcessConfig, *, numbers: SupervisorNumbers | None = None, spawn: Spawn = spawn
+    ) -> None:
         self._config = config
+        self._numbers = numbers
         self._spawn = spawn
         self._children = [Child(index) for index in range(config.processes)]
         self._queue: queue.SimpleQueue[ChildEnded | Signalled] = queue.SimpleQueue()
         self._signals = 0
         self._kill_at: float | None = None
         self._killing = False
-        self._losses = LossReporter()
+        self._losses = LossReporter(None if numbers is None else numbers.lost)
         self._code = DONE
 
     @property
@@ -136,8 +140,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise until all children have stopped on request; returns the exit code."""
-        health = ChildrenHealth(self._children)
-        with endpoints([(self._config.health, health.pages())]), self._handlers():
+        with self._answering(), self._handlers():
             while not (self._signals and not self.pids):
                 self._start_due()
                 self._kill_late()
@@ -145,6 +148,16 @@ class Supervisor:
                     self._handle(event)
         self._losses.close(LAST_REPORTS)
         return self._code
+
+    @contextlib.contextmanager
+    def _answering(self) -> Generator[None]:
+        health, numbers = ChildrenHealth(self._children), self._numbers
+        with contextlib.ExitStack() as stack:
+            summed: Pages = {} if numbers is None else stack.enter_context(numbers.summed(self._children))
+            stack.enter_context(
+                endpoints([(self._config.health, health.pages()), (self._config.metrics, summed)])
+            )
+            yield
 
     def stop(self) -> None:
         """Stop as if signalled; from any thread."""
@@ -269,6 +282,6 @@ class Supervisor:
                 signal.signal(number, handler)
 
 
-def supervise(config: ProcessConfig) -> int:
+def supervise(config: ProcessConfig, numbers: SupervisorNumbers | None = None) -> int:
     """Run the config's worker processes; returns the exit code."""
-    return Supervisor(config).run()
+    return Supervisor(config, numbers=numbers).run()
