@@ -4,6 +4,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import logging.config
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -218,6 +219,29 @@ def test_a_handler_of_the_app_stays_and_is_the_only_one():
         assert root.level == logging.ERROR
         assert logging.getLogger("headgate.worker").isEnabledFor(logging.DEBUG)
         assert [type(each) for each in mine.filters] == [JobContextFilter]
+
+
+def test_a_configuration_of_the_app_does_not_silence_the_worker_by_accident():
+    said = io.StringIO()
+    with bare_root():
+        logging.config.dictConfig(
+            {
+                "version": 1,
+                "handlers": {"mine": {"class": "logging.StreamHandler", "stream": said}},
+                "root": {"handlers": ["mine"], "level": "WARNING"},
+            }
+        )
+        own = logging.getLogger("headgate.worker")
+        try:
+            configure_logs("info", config="none")
+            assert own.disabled
+            configure_logs("info")
+            own.error("a job has failed")
+        finally:
+            for logger in logging.root.manager.loggerDict.values():
+                if isinstance(logger, logging.Logger):
+                    logger.disabled = False
+    assert said.getvalue() == "a job has failed\n"
 
 
 def test_none_leaves_logging_alone():

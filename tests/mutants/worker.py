@@ -1,7 +1,8 @@
-"""The worker: exchanges, doubt, leases, outcomes, stopping. It is the same on every store."""
+"""The worker: exchanges, doubt, leases, outcomes, stopping, and what apps hang around it. The same on every store."""
 
 from __future__ import annotations
 
+from tests.mutants import hooks
 from tests.mutants.mutant import Herd, Mutant
 
 LOOP, MESSAGES, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING, DUTY = (
@@ -71,9 +72,10 @@ MUTANTS = [
 ]  # fmt: skip
 
 HERD = Herd(
-    MUTANTS,
+    [*MUTANTS, *hooks.MUTANTS],
     [
         ["tests/worker", "-k", "not postgres", "-m", "not slow"],
+        ["tests/hooks", "tests/metrics", "-k", "not postgres and not valkey and not redis7"],
         ["tests/app", "tests/processes", "-k", "sqlite or memory"],
     ],
 )

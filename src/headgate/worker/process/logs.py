@@ -95,6 +95,15 @@ def configure_logs(
         root.setLevel(number)
     elif logging.getLogger("headgate").level == logging.NOTSET:
         logging.getLogger("headgate").setLevel(number)
+    _enable_own()
     for handler in root.handlers:
         if not any(isinstance(each, JobContextFilter) for each in handler.filters):
             handler.addFilter(JobContextFilter())
+
+
+def _enable_own() -> None:
+    """`logging.config` disables the loggers that are there already unless it is told not to: by then Headgate's are,
+    and a worker that is silenced by accident would not even say which jobs failed."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.partition(".")[0] == "headgate" and isinstance(logger, logging.Logger):
+            logger.disabled = False
