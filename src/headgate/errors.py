@@ -9,6 +9,8 @@ HeadgateError
 ├── LeaseLost             the worker no longer owns what it reports about
 ├── StaleMessage          a worker's message that a later one has overtaken
 ├── LifespanError         the lifespan of an app failed, so its worker does not work
+├── ProcessDied           the process of a pool that ran an attempt is gone
+├── RaisedInProcess       what a task raised in a process of a pool
 ├── JobFailed             result() of a job that failed
 ├── JobCancelled          result() of a job that was cancelled
 └── EngineError           the store
@@ -66,6 +68,26 @@ class StaleMessage(HeadgateError):
 
 class LifespanError(HeadgateError):
     """The lifespan of an app raised, so its worker does not start, or ends; `__cause__` is what it raised."""
+
+
+class ProcessDied(HeadgateError):
+    """The process that ran an attempt (`run_in="process"`) ended in the middle of it, or could not be started."""
+
+
+class RaisedInProcess(HeadgateError):
+    """What a task with `run_in="process"` raised, as middleware and listeners in its worker see it.
+
+    The exception itself stays in the process that ran the task. `error_type` is the name of its class, with its module
+    unless that is built in, `error_message` its text, and `traceback` where it was raised.
+    """
+
+    def __init__(self, error_type: str, error_message: str, traceback: str) -> None:
+        super().__init__(f"{error_type}: {error_message}" if error_message else error_type)
+        self.error_type = error_type
+        self.error_message = error_message
+        self.traceback = traceback
+        if traceback:
+            self.add_note(traceback)
 
 
 class JobFailed(HeadgateError):

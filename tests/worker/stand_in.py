@@ -41,11 +41,12 @@ class StandIn:
         self.name = name
         self.fn = fn
         self.is_async = inspect.iscoroutinefunction(fn)
+        self.in_process = False
         self.retry = retry
         self.schedule = schedule
         self.dependencies: dict[str, Dependency] = {}
 
-    def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def decode(self, args: str | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
             return (), msgspec.json.decode(args, type=dict[str, Any])
         except msgspec.DecodeError as error:
@@ -75,7 +76,7 @@ def runner_of(
     hooks: Hooks | None = None,
 ) -> Runner:
     """A runner of one task at a time."""
-    capacity = Capacity(1, threads, uses_threads=False)
+    capacity = Capacity(1)
     surroundings = Surroundings(hooks or Hooks(), options(), threads)
     return Runner(loop, tasks(task), outbox, threads, capacity, surroundings, Events())
 

@@ -15,7 +15,6 @@ from headgate.periodic import schedule
 from headgate.worker import run_until_idle
 from headgate.worker.run.capacity import PROMPT_ANSWER, Capacity
 from headgate.worker.run.suspects import SuspectsTurn
-from headgate.worker.run.threads import Threads
 from tests.support.waiting import turns
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, tasks, working
 
@@ -178,7 +177,7 @@ async def test_while_one_part_runs_a_suspect_others_start_only_what_was_lost_onc
 
 
 def capacity(concurrency: int) -> Capacity:
-    return Capacity(concurrency, Threads(1, "test"), uses_threads=False)
+    return Capacity(concurrency)
 
 
 def test_free_places_are_divided_between_those_that_want_some(monkeypatch: pytest.MonkeyPatch):

@@ -76,6 +76,9 @@ class WorkerOptions(TypedDict, total=False):
     lease: Duration
     grace: Duration
     name: str | None
+    pool_processes: int | None
+    max_jobs: int | None
+    max_memory: int | None
 
 
 class App(Declarations, Hooked, Operations):
@@ -226,6 +229,12 @@ class App(Declarations, Hooked, Operations):
 
     @asynccontextmanager
     async def _embedded(self, options: WorkerOptions) -> AsyncGenerator[Worker]:
+        for name in ("max_jobs", "max_memory"):
+            if options.get(name) is not None:
+                raise ConfigError(
+                    f"app.worker({name}={options.get(name)!r}): it ends the worker, for another process to take its "
+                    "place; that is for run_worker(), which returns then, and for `headgate worker`"
+                )
         with self.sync_loop.worker_loops.here():
             async with await self._worker(options) as worker:
                 yield worker

@@ -63,6 +63,7 @@ def make_task(
         max_concurrent=options.get("max_concurrent"),
         limits=options.get("limits"),
         schedule=schedule_of(options),
+        run_in=options.get("run_in"),
     )
 
 

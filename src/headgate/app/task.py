@@ -19,9 +19,10 @@ from headgate.app.options import JobOptions, OnConflict
 from headgate.app.signature import TaskSignature, hints_of
 from headgate.app.sync import SyncLoop, twin
 from headgate.app.task_function import check_function
-from headgate.app.task_options import check_limits
+from headgate.app.task_options import RunIn, check_limits, check_run_in
 from headgate.codec import Payload, ResultForm
 from headgate.errors import ConfigError
+from headgate.hooks.hooks import Hooks
 from headgate.ids import new_id
 from headgate.job import NewJob
 from headgate.keys import check_length, check_name
@@ -49,6 +50,7 @@ class Task(Generic[P, R]):
         max_concurrent: int | None = None,
         limits: Sequence[DeclaredLimit] | None = (),
         schedule: Schedule | None = None,
+        run_in: RunIn | None = None,
     ) -> None:
         check_function(fn)
         functools.update_wrapper(self, fn)
@@ -56,6 +58,7 @@ class Task(Generic[P, R]):
         self.fn = fn
         self.name = _check_task_name(name or getattr(fn, "__name__", ""))
         self.is_async = is_async(fn, self.name)
+        self.in_process = check_run_in(run_in, self.name, is_async=self.is_async) == "process"
         self.schedule = schedule
         self.set_defaults(options, retry)
         self._signature = TaskSignature(fn, self.name, client.types)
@@ -98,6 +101,11 @@ class Task(Generic[P, R]):
     def retention(self) -> int | None:
         """Microseconds that its ended jobs are kept; None for what the app says."""
         return self._options.retention
+
+    @property
+    def hooks(self) -> Hooks:
+        """What its app hangs around it."""
+        return self._client.hooks
 
     def decode(self, args: str | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """JSON text as call arguments, converted as annotated; raises PayloadError."""
@@ -206,7 +214,7 @@ class AsyncTask(Task[P, R]):
 
 
 class SyncTask(Task[P, R]):
-    """A task whose function is not async: a worker runs it in a thread."""
+    """A task whose function is not async: a worker runs it in a thread, or in a process of its pool."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, without a job."""

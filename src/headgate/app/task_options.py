@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta, tzinfo
 from difflib import get_close_matches
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast, get_args
 
 from headgate.errors import ConfigError
 from headgate.limits import DeclaredLimit
 from headgate.periodic import Schedule, schedule
 from headgate.retry import Retry
 
+RunIn = Literal["thread", "process"]
+"""Where a worker runs a function that is not async."""
 PERIODIC = ("cron", "every", "timezone", "catch_up")
 MEANT = {
     "retries": "retry=Retry(attempts=…)",
@@ -48,6 +50,7 @@ class TaskOptions(TypedDict, total=False):
     every: float | timedelta | None
     timezone: str | tzinfo | None
     catch_up: Literal["one", "none", "all"] | None
+    run_in: RunIn | None
 
 
 def check_known(given: Mapping[str, Any]) -> None:
@@ -77,6 +80,20 @@ def check_limits(given: Any, what: str) -> tuple[DeclaredLimit, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ConfigError(f"{what}: limits={given!r} is not a list of limits")
     return tuple(cast("Sequence[DeclaredLimit]", given))
+
+
+def check_run_in(given: Any, name: str, *, is_async: bool) -> RunIn:
+    """Where a function runs that is not async; nothing is said about one that is."""
+    if given is None:
+        return "thread"
+    if given not in get_args(RunIn):
+        raise ConfigError(f"task {name!r}: run_in={given!r}: 'thread' or 'process' is needed")
+    if is_async:
+        raise ConfigError(
+            f"task {name!r} is async and runs on the worker's event loop; run_in={given!r} is for functions that are "
+            "not"
+        )
+    return given
 
 
 def schedule_of(given: Mapping[str, Any]) -> Schedule | None:

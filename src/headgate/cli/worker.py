@@ -33,6 +33,24 @@ def worker(
         int | None,
         typer.Option("--threads", help="Threads for tasks that are not async.", show_default="concurrency"),
     ] = None,
+    pool_processes: Annotated[
+        int | None,
+        typer.Option(
+            "--pool-processes",
+            help="Processes, per worker process, for tasks with run_in='process'.",
+            show_default="processors",
+        ),
+    ] = None,
+    max_jobs: Annotated[
+        int | None,
+        typer.Option("--max-jobs", help="After so many jobs, a fresh process takes the place of a worker's."),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--max-memory", metavar="SIZE", help="The same once it takes more memory, such as 512MB."
+        ),
+    ] = None,
     lease: Annotated[
         str, typer.Option("--lease", metavar="TIME", help="A worker silent so long is lost.")
     ] = "15s",
@@ -77,6 +95,7 @@ def worker(
     if the app's lifespan failed.
     """
     from headgate.cli.address import address
+    from headgate.cli.sizes import size
     from headgate.cli.times import duration
     from headgate.worker.process.config import ProcessConfig
 
@@ -92,6 +111,9 @@ def worker(
         queues=_queues(queues),
         concurrency=concurrency,
         threads=threads,
+        pool_processes=pool_processes,
+        max_jobs=max_jobs,
+        max_memory=None if max_memory is None else size(max_memory, "--max-memory"),
         lease=duration(lease, "--lease"),
         grace=duration(grace, "--grace"),
         name=name,
@@ -100,7 +122,7 @@ def worker(
         log_config=log_config,
     )
     _check(config)
-    code = _supervise(config) if processes > 1 or reload else _work(config)
+    code = _supervise(config) if processes > 1 or reload or config.wears_out else _work(config)
     if code != DONE:
         raise typer.Exit(code)
 

@@ -30,6 +30,7 @@ EventKind = Literal[
     "rechecked",
     "ticked",
     "refreshing",
+    "worn_out",  # max_jobs or max_memory is reached: it finishes what it runs, and ends
     "stopping",
     "stopped",
 ]

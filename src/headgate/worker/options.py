@@ -12,12 +12,14 @@ import msgspec
 from headgate.clock import SECOND, duration_us
 from headgate.errors import ConfigError
 from headgate.keys import check_text
+from headgate.worker.memory import memory_used
 from headgate.worker.queues import Queues
 
 CONCURRENCY = 100
 LEASE = 15
 GRACE = 30
 MOST_THREADS = 256
+LEAST_MEMORY = 1024**2
 SHORTEST_LEASE = SECOND // 10
 
 
@@ -30,6 +32,9 @@ class Options(msgspec.Struct, frozen=True):
     lease: int
     grace: float
     name: str
+    pool_processes: int = 1
+    max_jobs: int | None = None
+    max_memory: int | None = None
 
     @property
     def lease_seconds(self) -> float:
@@ -44,6 +49,9 @@ def options(
     lease: float | timedelta = LEASE,
     grace: float | timedelta = GRACE,
     name: str | None = None,
+    pool_processes: int | None = None,
+    max_jobs: int | None = None,
+    max_memory: int | None = None,
     *,
     internal: bool = False,
 ) -> Options:
@@ -59,10 +67,28 @@ def options(
         lease_us,
         duration_us(grace, "grace=") / SECOND,
         f"{socket.gethostname()[:64]}-{os.getpid()}" if name is None else check_text(name, "worker name"),
+        cores() if pool_processes is None else _whole(pool_processes, "pool_processes"),
+        None if max_jobs is None else _whole(max_jobs, "max_jobs", 1_000_000_000),
+        None if max_memory is None else _memory(max_memory),
     )
 
 
-def _whole(value: int, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"{what}={value!r}: a whole number from 1 to 100000 is needed")
+def cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _whole(value: int, what: str, most: int = 100_000) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"{what}={value!r}: a whole number from 1 to {most} is needed")
+    return value
+
+
+def _memory(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < LEAST_MEMORY:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigError(f"max_memory={value!r}: a number of bytes is needed, {LEAST_MEMORY} or more")
+    if memory_used() is None:
+        raise ConfigError(f"max_memory={value!r}: this system does not tell how much memory a process takes")
     return value

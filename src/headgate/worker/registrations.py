@@ -40,7 +40,11 @@ class LeftNote(msgspec.Struct, frozen=True, tag="left"):
     worker: str
 
 
-Note = StoreNote | BegunNote | RetiredNote | LeftNote
+class WornOutNote(msgspec.Struct, frozen=True, tag="worn_out"):
+    """The worker ends since another process is to take its place (`max_jobs`, `max_memory`)."""
+
+
+Note = StoreNote | BegunNote | RetiredNote | LeftNote | WornOutNote
 
 
 class Notes(msgspec.Struct, frozen=True):
@@ -49,6 +53,7 @@ class Notes(msgspec.Struct, frozen=True):
     store: StoreNote | None
     workers: list[str]
     left: list[str]
+    worn_out: bool = False
 
 
 _file: int | None = None
@@ -83,6 +88,11 @@ def note_left(worker: str) -> None:
     _write(LeftNote(worker))
 
 
+def note_worn_out() -> None:
+    """The worker ends to be replaced."""
+    _write(WornOutNote())
+
+
 def _write(note: Note) -> None:
     if _file is not None:
         os.write(_file, msgspec.json.encode(note) + b"\n")
@@ -92,6 +102,7 @@ def read_notes(file: int) -> Notes:
     """What a process noted in its file. A line that was cut off says nothing."""
     store: StoreNote | None = None
     workers: dict[str, bool] = {}
+    worn_out = False
     for line in os.pread(file, os.fstat(file).st_size, 0).split(b"\n")[:-1]:
         match note := _decoder.decode(line):
             case StoreNote():
@@ -102,4 +113,6 @@ def read_notes(file: int) -> Notes:
                 workers[note.worker] = True
             case RetiredNote():
                 workers.pop(note.worker, None)
-    return Notes(store, list(workers), [worker for worker, left in workers.items() if left])
+            case WornOutNote():
+                worn_out = True
+    return Notes(store, list(workers), [worker for worker, left in workers.items() if left], worn_out)

@@ -24,6 +24,11 @@ class Runnable(Protocol):
     def is_async(self) -> bool: ...
 
     @property
+    def in_process(self) -> bool:
+        """Whether it is to run in a process of its worker's pool."""
+        ...
+
+    @property
     def retry(self) -> Retry: ...
 
     @property

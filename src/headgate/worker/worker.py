@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,6 +20,7 @@ from headgate.limits import FloatingRule
 from headgate.worker.events import Event, Events, Listener
 from headgate.worker.health import WorkerHealth
 from headgate.worker.options import CONCURRENCY, GRACE, LEASE, options
+from headgate.worker.pool import POOL_PROCESS
 from headgate.worker.run.worker_run import WorkerRun
 from headgate.worker.runnable import Runnable
 
@@ -46,10 +48,24 @@ class Worker:
         lease: float | timedelta = LEASE,
         grace: float | timedelta = GRACE,
         name: str | None = None,
+        pool_processes: int | None = None,
+        max_jobs: int | None = None,
+        max_memory: int | None = None,
         hooks: Hooks | None = None,
         store: str = "",
     ) -> None:
-        self.options = options(queues, concurrency, threads, lease, grace, name, internal=bool(floating))
+        self.options = options(
+            queues,
+            concurrency,
+            threads,
+            lease,
+            grace,
+            name,
+            pool_processes,
+            max_jobs,
+            max_memory,
+            internal=bool(floating),
+        )
         self._engine = engine
         self._tasks = tasks
         self._floating = floating
@@ -115,6 +131,11 @@ class Worker:
     async def __aenter__(self) -> Self:
         if self._work is not None:
             raise HeadgateError("this worker is running already; make another Worker to run a second one")
+        if os.environ.get(POOL_PROCESS) == str(os.getpid()):
+            raise HeadgateError(
+                "a process of the pool loads the app and must not start a worker: put what starts yours under "
+                "`if __name__ == '__main__':`"
+            )
         self._loop = asyncio.get_running_loop()
         self._worker_run = WorkerRun(
             self._engine,

@@ -42,6 +42,7 @@ class Refresh:
     """The task that computes one key's number; has the shape of any other task."""
 
     is_async = True
+    in_process = False
     retry = RETRY
     schedule = None
     dependencies: Mapping[str, Dependency] = {}

@@ -20,6 +20,7 @@ import msgspec
 from headgate.errors import EngineUnavailable, HeadgateError, LifespanError
 from headgate.worker import registrations
 from headgate.worker.engine_status import Backoff
+from headgate.worker.pool.app_source import remember_source
 from headgate.worker.process.config import CANNOT_START, DONE, LIFESPAN_FAILED, RELOAD, ProcessConfig
 from headgate.worker.process.endpoints import endpoints
 from headgate.worker.process.load_app import load_app
@@ -71,7 +72,8 @@ def _load(config: ProcessConfig, app: Any) -> Any:
     """The app; it comes before logs are configured, since it may configure them itself."""
     try:
         if app is None:
-            return load_app(config.target, factory=config.factory, app_dir=config.app_dir)
+            app = load_app(config.target, factory=config.factory, app_dir=config.app_dir)
+        remember_source(app, config.source)
         return app
     finally:
         configure_logs(config.log_level, json=config.log_json, config=config.log_config)

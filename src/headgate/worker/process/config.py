@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import msgspec
 
 from headgate.worker.options import CONCURRENCY, GRACE, LEASE
+from headgate.worker.pool.frames import AppSource
 
 DONE = 0
 CANNOT_START = 3
@@ -17,6 +19,9 @@ RELOAD = 5
 """Exit code of a worker process that wants to be started anew because its code has changed."""
 
 RELOAD_GRACE = 2.0
+JOBS_SPREAD = 0.2
+MEMORY_SPREAD = 0.1
+"""By which part the bounds of several processes differ."""
 
 
 class ChildFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +50,9 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     lease: float = LEASE
     grace: float = GRACE
     name: str | None = None
+    pool_processes: int | None = None
+    max_jobs: int | None = None
+    max_memory: int | None = None
     log_level: str = "info"
     log_json: bool = False
     log_config: str = "auto"
@@ -57,6 +65,16 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What shows them, as `module:class` (numbers.py)."""
     files: ChildFiles = NO_FILES
 
+    @property
+    def source(self) -> AppSource:
+        """Where processes of a worker's pool find the app."""
+        return AppSource(
+            target=self.target,
+            factory=self.factory,
+            app_dir=self.app_dir,
+            logs=(self.log_level, self.log_json, self.log_config),
+        )
+
     def options(self) -> dict[str, Any]:
         """What `App.run_worker` is given."""
         return {
@@ -66,7 +84,15 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
             "lease": self.lease,
             "grace": min(self.grace, RELOAD_GRACE) if self.reload else self.grace,
             "name": self.name,
+            "pool_processes": self.pool_processes,
+            "max_jobs": self.max_jobs,
+            "max_memory": self.max_memory,
         }
+
+    @property
+    def wears_out(self) -> bool:
+        """Whether its processes end to be replaced by others."""
+        return self.max_jobs is not None or self.max_memory is not None
 
     @property
     def answers(self) -> bool:
@@ -76,4 +102,18 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
     def for_child(self, index: int, files: ChildFiles = NO_FILES) -> ProcessConfig:
         """The part of child `index`; a name that was given is made unique."""
         name = f"{self.name}-{index + 1}" if self.name and self.processes > 1 else self.name
-        return msgspec.structs.replace(self, processes=1, supervised=True, name=name, files=files)
+        return msgspec.structs.replace(
+            self,
+            processes=1,
+            supervised=True,
+            name=name,
+            files=files,
+            max_jobs=self._spread(self.max_jobs, JOBS_SPREAD),
+            max_memory=self._spread(self.max_memory, MEMORY_SPREAD),
+        )
+
+    def _spread(self, most: int | None, part: float) -> int | None:
+        """A bound for one of several processes, a little lower at random: they must not all end at once."""
+        if most is None or self.processes == 1:
+            return most
+        return max(1, round(most * random.uniform(1 - part, 1)))

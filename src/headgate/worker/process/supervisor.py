@@ -36,7 +36,7 @@ from headgate.worker.process.endpoints import Pages, endpoints
 from headgate.worker.process.http_endpoint import listen
 from headgate.worker.process.lost_workers import LossReporter, LostWorkers
 from headgate.worker.process.numbers import SupervisorNumbers
-from headgate.worker.registrations import read_notes
+from headgate.worker.registrations import Notes, read_notes
 
 log = logging.getLogger("headgate.worker")
 
@@ -220,26 +220,33 @@ class Supervisor:
         if child.process is not None and child.process.stdin is not None:
             child.process.stdin.close()
         child.process = None
-        self._report_losses(child, code)
+        notes = self._read_notes(child)
+        self._report_losses(notes, code)
         if self._signals:
             return
-        if code in (CANNOT_START, LIFESPAN_FAILED) and child.starts == 1:
+        if code == DONE and notes.worn_out:
+            log.info("worker process %d has done its share; starting another one", child.index + 1)
+            child.start_at = time.monotonic()
+        elif code in (CANNOT_START, LIFESPAN_FAILED) and child.starts == 1:
             self._code = code
             self._signalled()
         else:
             self._start_again(child, code)
 
-    def _report_losses(self, child: Child, code: int) -> None:
-        """A child that crashed has lost its workers; one that ended, or was killed, because it was told to has not."""
+    def _read_notes(self, child: Child) -> Notes:
+        """What a child that has ended left behind."""
         if child.registrations_file is None:
-            return
+            return Notes(None, [], [])
         with child.registrations_file as file:
-            notes = read_notes(file.fileno())
+            child.registrations_file = None
+            return read_notes(file.fileno())
+
+    def _report_losses(self, notes: Notes, code: int) -> None:
+        """A child that crashed has lost its workers; one that ended, or was killed, because it was told to has not."""
         if notes.store is not None:
             told = code in (DONE, RELOAD) or (self._killing and code == -signal.SIGKILL)
             until = time.monotonic() + self._config.lease
             self._losses.report(LostWorkers(notes.store, notes.workers, not told, until))
-        child.registrations_file = None
 
     def _start_again(self, child: Child, code: int) -> None:
         now = time.monotonic()

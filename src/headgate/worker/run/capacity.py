@@ -4,39 +4,53 @@ Any part may use all of them. Where several want some, what is free is divided b
 waited longest. A claim that is under way keeps the places that it asked for; one that gets no answer within a moment
 keeps no more than the part's even share, so that a silent part does not hold up the others. Should its answer bring
 more jobs after all than there is room for, the rest is given back.
+
+Jobs that need a thread, or a process of the pool, are asked for only as far as one is free: no job holds slots while it
+waits for one.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-
-from headgate.worker.run.threads import Threads
+from typing import Protocol
 
 PROMPT_ANSWER = 0.1
 """Seconds after which a claim without an answer keeps only its even share."""
 
 
-class Capacity:
-    """`concurrency` places; where tasks need threads, never more than there are threads for them."""
+class Scarce(Protocol):
+    """What each job of a part needs one of: threads, processes."""
 
-    def __init__(self, concurrency: int, threads: Threads, *, uses_threads: bool) -> None:
+    @property
+    def free(self) -> int: ...
+
+
+class Capacity:
+    """`concurrency` places; with `most`, no more than so many jobs are begun at all."""
+
+    def __init__(self, concurrency: int, most: int | None = None) -> None:
         self.taken = 0
+        self.begun = 0
         self._concurrency = concurrency
-        self._threads = threads
-        self._uses_threads = uses_threads
+        self._most = most
         self._shares: list[PartCapacity] = []
         self._line: dict[PartCapacity, None] = {}
+        self.spent: Callable[[], None] | None = None
+        """Called when `most` jobs have been begun."""
 
-    def share(self, wake: Callable[[], None]) -> PartCapacity:
+    def share(self, wake: Callable[[], None], needs: Scarce | None = None) -> PartCapacity:
         """A part's access to the places; `wake` is called when there may be some for it."""
-        share = PartCapacity(self, wake)
+        share = PartCapacity(self, wake, needs)
         self._shares.append(share)
         return share
 
     def take(self) -> None:
         """An attempt starts."""
         self.taken += 1
+        self.begun += 1
+        if self.begun == self._most and self.spent is not None:
+            self.spent()
 
     def give(self) -> None:
         """An attempt has ended."""
@@ -44,27 +58,32 @@ class Capacity:
         self.pass_on()
 
     def free(self, share: PartCapacity) -> int:
-        """Places that are neither taken nor asked for by others. No job holds slots while it waits for a thread."""
+        """Places that are neither taken nor asked for by others, and for which there is what each job needs."""
         free = self._concurrency - self.taken
-        free = min(free, self._threads.free) if self._uses_threads else free
-        return free if len(self._shares) == 1 else free - self._asked_by_others(share)
+        if self._most is not None:
+            free = min(free, self._most - self.begun)
+        if len(self._shares) == 1:
+            return free if share.needs is None else min(free, share.needs.free)
+        free -= self._asked_by_others(share)
+        return free if share.needs is None else min(free, share.needs.free - self._needed_by_others(share))
 
     def divide(self, share: PartCapacity, free: int) -> int:
         """How many of the free places this part may ask for; it stands in line from now on."""
         if len(self._shares) == 1:
             return max(free, 0)
         self._line.setdefault(share)
-        every, rest = divmod(max(free, 0), len(self._line))
-        return every + (list(self._line).index(share) < rest)
+        line = [each for each in self._line if each is share or each.useful]
+        every, rest = divmod(max(free, 0), len(line))
+        return every + (line.index(share) < rest)
 
     def leave(self, share: PartCapacity) -> None:
         """The part is served, or cannot be."""
         self._line.pop(share, None)
 
     def pass_on(self) -> None:
-        """There may be room: wake the part that has waited longest."""
-        if self._line:
-            next(iter(self._line)).wake()
+        """There may be room: wake the part that has waited longest and could use it."""
+        if self._line and (first := next((each for each in self._line if each.useful), None)) is not None:
+            first.wake()
 
     def _asked_by_others(self, share: PartCapacity) -> int:
         even = max(1, self._concurrency // len(self._shares))
@@ -72,17 +91,26 @@ class Capacity:
         others = (other for other in self._shares if other is not share and other.asked)
         return sum(min(other.asked, even) if other.since < late else other.asked for other in others)
 
+    def _needed_by_others(self, share: PartCapacity) -> int:
+        return sum(other.asked for other in self._shares if other is not share and other.needs is share.needs)
+
 
 class PartCapacity:
     """One part's access to the places."""
 
-    __slots__ = ("_capacity", "asked", "since", "wake")
+    __slots__ = ("_capacity", "asked", "needs", "since", "wake")
 
-    def __init__(self, capacity: Capacity, wake: Callable[[], None]) -> None:
+    def __init__(self, capacity: Capacity, wake: Callable[[], None], needs: Scarce | None) -> None:
         self.wake = wake
+        self.needs = needs
         self.asked = 0
         self.since = 0.0
         self._capacity = capacity
+
+    @property
+    def useful(self) -> bool:
+        """Whether it could use places now."""
+        return self.needs is None or self.needs.free > 0
 
     def want(self, unsent: int) -> int:
         """How many jobs to ask for. Outcomes that are not sent yet count as work: they must not pile up."""

@@ -10,13 +10,14 @@ from headgate import hooks
 
 MAX_BYTES = 8192
 MAX_SUMMARY = 1024
-OWN_FRAMES = (os.path.dirname(__file__) + os.sep, os.path.dirname(hooks.__file__) + os.sep)
+WORKER = os.path.dirname(os.path.dirname(__file__))
+OWN_FRAMES = (WORKER + os.sep, os.path.dirname(hooks.__file__) + os.sep)
 
 
 def error_text(error: BaseException) -> str:
     """`Type: message` on the first line, then the traceback without the worker's own frames, cut to 8 KB."""
     summary = _clean(_summary(error))[:MAX_SUMMARY]
-    trace = _trace(error)
+    trace = trace_of(error)
     room = MAX_BYTES - len(summary.encode()) - 8
     return f"{summary}\n{_tail(_clean(trace), room)}" if trace else summary
 
@@ -35,7 +36,8 @@ def _summary(error: BaseException) -> str:
     return f"{name}: {message}" if message else name
 
 
-def _trace(error: BaseException) -> str:
+def trace_of(error: BaseException) -> str:
+    """The traceback without the worker's own frames; empty if there is none."""
     start = _first_foreign(error.__traceback__)
     try:
         return "".join(traceback.format_exception(type(error), error, start)).rstrip() if start else ""

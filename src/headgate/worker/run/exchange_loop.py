@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from headgate.engine.contract import Attempt, Exchanged, Part, Released, Report, Resumed
 from headgate.errors import EngineUnavailable, HeadgateError, LeaseLost, StaleMessage
@@ -24,7 +24,7 @@ from headgate.worker.duties.sweep import Sweep
 from headgate.worker.engine_status import Backoff, EngineStatus
 from headgate.worker.events import Events
 from headgate.worker.options import Options
-from headgate.worker.run.capacity import Capacity
+from headgate.worker.run.capacity import PartCapacity
 from headgate.worker.run.lease import LAPSED, Lease
 from headgate.worker.run.messages import Messages
 from headgate.worker.run.outbox import Outbox
@@ -59,11 +59,12 @@ class ExchangeLoop:
         outbox: Outbox,
         sweep: Sweep,
         engine_status: EngineStatus,
-        capacity: Capacity,
+        capacity: PartCapacity,
         suspects: SuspectsTurn,
         events: Events,
         *,
         cheap_steps: bool = False,
+        elsewhere: Collection[str] = (),
     ) -> None:
         self.claiming = True
         self.ending = False
@@ -79,7 +80,7 @@ class ExchangeLoop:
         self._outbox = outbox
         self._sweep = sweep
         self._engine_status = engine_status
-        self._capacity = capacity.share(self.wake)
+        self._capacity = capacity
         self._suspects = suspects
         self._events = events
         self._cheap_steps = cheap_steps
@@ -87,7 +88,8 @@ class ExchangeLoop:
         self._woken = True
         self._answered_at = 0.0
         self._poll_at = 0.0
-        self._unknown_tasks: set[str] = set()
+        self._unknown_tasks = set(elsewhere)
+        """Those that were logged, and those that this worker runs under another registration."""
 
     @property
     def idle(self) -> bool:

@@ -52,6 +52,9 @@ def undecodable(attempt: Attempt, error: Exception) -> Outcome:
 
 
 def _by_exception(run: RunningAttempt, error: BaseException) -> Outcome:
+    if run.remote is not None and run.remote[0] is error:  # decided where it was raised
+        run.error = error
+        return run.remote[1]
     return _by_control(run, error) if isinstance(error, JobControl) else _by_policy(run, error)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from headgate.engine.contract import Part
@@ -21,6 +21,7 @@ from headgate.worker.duties.sweep import Sweep
 from headgate.worker.engine_status import Backoff, EngineStatus
 from headgate.worker.events import Events
 from headgate.worker.options import Options
+from headgate.worker.pool.pool import Pool
 from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.exchange_loop import ExchangeLoop
 from headgate.worker.run.lease import Heartbeat, Lease
@@ -52,14 +53,17 @@ class PartRun:
         events: Events,
         *,
         cheap_steps: bool,
+        elsewhere: Collection[str] = (),
+        pool: Pool | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.events = events
         self.bell = Bell(loop)
         self.outbox = Outbox(loop, self.bell)
         self.engine_status = EngineStatus(events, f"{part.name} of the engine" if part.name else "the engine")
-        self.runner = Runner(loop, tasks, self.outbox, threads, capacity, surroundings, events)
+        self.runner = Runner(loop, tasks, self.outbox, threads, capacity, surroundings, events, pool)
         self.lease = Lease(part, options, frozenset(tasks), loop, self._fence)
+        needs = pool or (None if all(task.is_async for task in tasks.values()) else threads)
         self.exchange = ExchangeLoop(
             part,
             loop,
@@ -70,10 +74,11 @@ class PartRun:
             self.outbox,
             sweep := Sweep(part, loop, sweep_bell := Bell(loop), events),
             self.engine_status,
-            capacity,
+            capacity.share(self._wake, needs),
             suspects,
             events,
             cheap_steps=cheap_steps,
+            elsewhere=elsewhere,
         )
         self.sweep = sweep
         self._heartbeat = Heartbeat(self.lease, self.runner, self.exchange.messages.stuck_for, events)
@@ -116,11 +121,16 @@ class PartRun:
         finally:
             unwatch()
 
-    def keep(self, *others: Duty, drain: bool) -> list[asyncio.Task[None]]:
-        """Start the duties, and those of the whole store; to drain needs no more than the lease."""
-        if drain:
+    def _wake(self) -> None:
+        self.exchange.wake()
+
+    def keep(self, *others: Duty, lease_only: bool) -> list[asyncio.Task[None]]:
+        """Start the duties of this part, and `others` that concern the whole store; or keep no more than the lease."""
+        if lease_only:
             others = ()
-        own: Sequence[Duty] = [self._heartbeat] if drain else [self._heartbeat, self.sweep, self._recheck]
+        own: Sequence[Duty] = (
+            [self._heartbeat] if lease_only else [self._heartbeat, self.sweep, self._recheck]
+        )
         kept = [self._keep(duty, self.engine_status) for duty in own]
         kept += [self._keep(duty, self._status_of_store(duty)) for duty in others]
         return [self._loop.create_task(one) for one in kept]

@@ -1,4 +1,4 @@
-"""Runs attempts: coroutines as tasks of the event loop, synchronous functions in threads.
+"""Runs attempts: coroutines as tasks of the event loop, synchronous functions in threads or in processes of a pool.
 
 The path of an async job is kept short, since it is walked thousands of times a second: one `RunningAttempt`, one
 asyncio task, one outcome. A timer exists only for attempts with a timeout, a log record only if its level is enabled.
@@ -18,10 +18,12 @@ from headgate.engine.contract import Attempt, Failed, Known, Outcome
 from headgate.engine.rules.blame import APART
 from headgate.hooks.context import CURRENT, JobContext
 from headgate.worker.events import Events
+from headgate.worker.pool.pool import Pool
 from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.end_log import fields, log_end, log_failure
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.outcome import raised, returned, undecodable
+from headgate.worker.run.process_calls import ProcessCalls
 from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.threads import Mailbox, Threads
@@ -42,6 +44,7 @@ class Runner:
         capacity: Capacity,
         surroundings: Surroundings,
         events: Events,
+        pool: Pool | None = None,
     ) -> None:
         self.worker = ""
         """The id under which the worker is registered with this part of the store."""
@@ -61,6 +64,8 @@ class Runner:
         self._listeners = events.jobs.listeners.by_name
         """Looked at for every job, so that what is not used costs next to nothing."""
         self._events = events
+        self._pool = pool
+        self._processes = None if pool is None else ProcessCalls(pool, outbox.progress, self._arm)
         self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
     @property
@@ -81,22 +86,32 @@ class Runner:
         call = task.fn, args, kwargs
         state, sealing = self._surroundings.state, self._sealing
         context = JobContext(attempt, self._outbox.progress, self.worker, state, call, sealing)
-        run = self.running[attempt.job] = RunningAttempt(attempt, task, context, sealing)
+        run = self.running[attempt.job] = RunningAttempt(
+            attempt, task, context, sealing, in_process=self._pool is not None
+        )
         self._capacity.take()
         self.suspects += attempt.suspicion >= APART
-        if attempt.timeout is not None:
-            run.timer = self._loop.call_later(attempt.timeout / SECOND, self._expire, run)
+        if self._pool is not None:
+            self._pool.busy += 1
+        elif attempt.timeout is not None:
+            self._arm(run)
         if self._listeners:
             self._events.jobs.started(attempt, self.worker)
-        if surrounded := bool(self._middleware or task.dependencies) and self._surroundings.around(attempt):
+        around = bool(self._middleware or (task.dependencies and not run.in_process))
+        if surrounded := around and self._surroundings.around(attempt):
             run.in_thread = False
-        if task.is_async or surrounded:
+        if not run.threaded or surrounded:
             if run.threaded:
                 self._threads.reserve()
             run.handle = self._loop.create_task(self._drive(run, args, kwargs, surrounded=surrounded))
         else:
             copied = contextvars.copy_context()
             self._threads.submit(lambda: copied.run(self._call, run, args, kwargs))
+
+    def _arm(self, run: RunningAttempt) -> None:
+        """Its timeout counts from now on: for one in a process, from when that can run it."""
+        if run.attempt.timeout is not None and run.timer is None:
+            run.timer = self._loop.call_later(run.attempt.timeout / SECOND, self._expire, run)
 
     def cancel(self, jobs: Iterable[str]) -> None:
         """A cancel was asked for these jobs: coroutines are cancelled, threads see the flag."""
@@ -128,13 +143,18 @@ class Runner:
             if run.stop_reason is not None:
                 raise asyncio.CancelledError
             if surrounded:
-                outcome = returned(run, await self._surroundings.call(run, args, kwargs))
+                called = self._surroundings.call(run, args, kwargs, self._processes)
+                outcome = returned(run, await called)
+            elif self._processes is not None:
+                outcome = await self._processes.outcome(run)
             else:
                 outcome = returned(run, await run.task.fn(*args, **kwargs))
         except BaseException as error:  # also SystemExit: a task must not end the worker
             outcome = raised(run, error)
         if run.threaded:
             self._threads.done()
+        elif self._pool is not None:
+            self._pool.busy -= 1
         self._end(run, outcome)
 
     def _call(self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any, Literal
 
-from headgate.engine.contract import Attempt
+from headgate.engine.contract import Attempt, Outcome
 from headgate.hooks.context import JobContext
 from headgate.sealing import PLAIN, Sealing
 from headgate.worker.runnable import Runnable
@@ -19,12 +19,18 @@ class RunningAttempt:
     """One attempt while it runs. `stop_reason` stays None unless the worker asks it to end; the first reason counts."""
 
     __slots__ = (
-        "attempt", "context", "error", "handle", "in_thread", "sealing", "since", "started", "stop_reason", "task",
-        "threaded", "timer",
+        "attempt", "context", "error", "handle", "in_process", "in_thread", "remote", "sealing", "since", "started",
+        "stop_reason", "task", "threaded", "timer",
     )  # fmt: skip
 
     def __init__(
-        self, attempt: Attempt, task: Runnable, context: JobContext, sealing: Sealing = PLAIN
+        self,
+        attempt: Attempt,
+        task: Runnable,
+        context: JobContext,
+        sealing: Sealing = PLAIN,
+        *,
+        in_process: bool = False,
     ) -> None:
         self.attempt = attempt
         self.task = task
@@ -33,7 +39,11 @@ class RunningAttempt:
         self.stop_reason: StopReason | None = None
         self.error: BaseException | None = None
         """What it ended with, once it has ended."""
-        self.threaded = not task.is_async
+        self.remote: tuple[BaseException, Outcome] | None = None
+        """What it raised in a process of the pool, as it is seen here, and what the store is to be told of it."""
+        self.in_process = in_process
+        """Whether it runs in a process of the pool."""
+        self.threaded = not (task.is_async or in_process)
         """Whether it has a thread for itself."""
         self.in_thread = self.threaded
         """Whether it is in code that cannot be interrupted: what surrounds a synchronous task can be."""

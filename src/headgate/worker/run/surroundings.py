@@ -29,6 +29,7 @@ from headgate.hooks.middleware import around
 from headgate.job import INTERNAL_QUEUE
 from headgate.worker.job_events import JobEvents
 from headgate.worker.options import Options
+from headgate.worker.run.process_calls import ProcessCalls
 from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.threads import Threads
 
@@ -69,10 +70,18 @@ class Surroundings:
         """Whether middleware and dependencies concern this attempt: Headgate's own jobs have nothing around them."""
         return attempt.queue != INTERNAL_QUEUE
 
-    async def call(self, run: RunningAttempt, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the attempt's function with all that is around it."""
+    async def call(
+        self,
+        run: RunningAttempt,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        processes: ProcessCalls | None = None,
+    ) -> Any:
+        """Call the attempt's function with all that is around it. In a process, its dependencies are made there."""
 
         async def innermost() -> Any:
+            if processes is not None:
+                return await processes.call(run)
             function = run.task.fn
             if dependencies := run.task.dependencies:
                 plan = self._hooks.plan(run.task.name, dependencies)

@@ -1,5 +1,8 @@
 """One run of a worker, from its first registration to its retirement: a `PartRun` for each part of the store, the
 threads and places that these share, the duties that concern the whole store, and stopping.
+
+Tasks that run in processes are registered apart, with a `PartRun` of their own for each part: a store hands out jobs
+by registration, so that each of the two asks for as many as it can start, and neither waits for the other.
 """
 
 from __future__ import annotations
@@ -8,14 +11,19 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from headgate.engine.contract import Engine
 from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
+from headgate.worker import registrations
 from headgate.worker.duties.floating import Floating
 from headgate.worker.duties.ticker import Ticker
 from headgate.worker.events import Event, Events
 from headgate.worker.health import STANDS_STILL, WorkerHealth
 from headgate.worker.options import Options
+from headgate.worker.pool.app_source import source_of
+from headgate.worker.pool.pool import Pool
 from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.part_run import PartRun, end_all
 from headgate.worker.run.running_attempt import RunningAttempt
@@ -23,6 +31,7 @@ from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.suspects import SuspectsTurn
 from headgate.worker.run.threads import Threads
 from headgate.worker.run.watchdog import Watchdog
+from headgate.worker.run.wear import check_memory, watch_memory
 from headgate.worker.runnable import Runnable
 
 log = logging.getLogger("headgate.worker")
@@ -55,26 +64,40 @@ class WorkerRun:
         self.ticker = Ticker(engine, tasks.values(), events, hooks.enqueueing)
         self.floating = Floating(engine, floating, events)
         known: dict[str, Runnable] = {**tasks, **self.floating.tasks}
-        uses_threads = any(not task.is_async for task in known.values())
+        in_pool = {} if drain else {name: task for name, task in known.items() if task.in_process}
+        self._pool = _pool(options, hooks, list(in_pool)) if in_pool else None
         self._threads = Threads(options.threads, options.name)
         self._surroundings = Surroundings(hooks, options, self._threads)
         events.jobs = self._surroundings.jobs
-        capacity = Capacity(options.concurrency, self._threads, uses_threads=uses_threads)
+        capacity = Capacity(options.concurrency, options.max_jobs)
+        capacity.spent = lambda: self._wear_out(f"it has begun {options.max_jobs} jobs")
         suspects = SuspectsTurn()
-        self.parts = [
-            PartRun(
-                part,
-                known,
-                options,
-                self._threads,
-                capacity,
-                suspects,
-                self._surroundings,
-                events,
-                cheap_steps=engine.cheap_steps,
-            )
-            for part in engine.parts()
-        ]
+
+        def parts(tasks: Mapping[str, Runnable], options: Options, pool: Pool | None = None) -> list[PartRun]:
+            return [
+                PartRun(
+                    part,
+                    tasks,
+                    options,
+                    self._threads,
+                    capacity,
+                    suspects,
+                    self._surroundings,
+                    events,
+                    cheap_steps=engine.cheap_steps,
+                    elsewhere=known.keys() - tasks.keys(),
+                    pool=pool,
+                )
+                for part in engine.parts()
+            ]
+
+        on_its_own = {name: task for name, task in known.items() if name not in in_pool}
+        registrations = [parts(on_its_own, options)] if on_its_own or not in_pool else []
+        if self._pool is not None:
+            registrations.append(parts(in_pool, _options_of_pool(options), self._pool))
+        self._keepers = registrations[0]
+        """Those that keep the duties."""
+        self.parts = [part for group in registrations for part in group]
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._drain = drain
@@ -84,6 +107,7 @@ class WorkerRun:
         self._winding_down: asyncio.Task[None] | None = None
         self._exchanging: list[asyncio.Task[None]] = []
         self._entering: asyncio.Task[None] | None = None
+        self._finishing: asyncio.Task[None] | None = None
         self._over = False
         self._stopped_early = False
 
@@ -106,7 +130,7 @@ class WorkerRun:
     def health(self) -> WorkerHealth:
         """How it stands; from any thread, also while the event loop does not turn."""
         blocked = self._watchdog.still_for
-        live, stopping = blocked < STANDS_STILL, self._winding_down is not None or self._over
+        live, stopping = blocked < STANDS_STILL, self._over or self._ending
         ready = sum(part.ready for part in self.parts)
         since = [part.last_exchange for part in self.parts if part.last_exchange is not None]
         return WorkerHealth(
@@ -122,6 +146,10 @@ class WorkerRun:
             running=sum(len(part.runner.running) for part in self.parts),
             concurrency=self._options.concurrency,
         )
+
+    @property
+    def _ending(self) -> bool:
+        return self._winding_down is not None or self._finishing is not None
 
     def _why_not_ready(self, blocked: float, ready: int, since: Sequence[float], *, stopping: bool) -> str:
         if blocked >= STANDS_STILL:
@@ -147,16 +175,24 @@ class WorkerRun:
                 raise
 
     async def _work(self) -> None:
+        if self._options.max_memory is not None:
+            check_memory(self._options.max_memory)
         duties = self._keep_duties()
         self._exchanging = [self._loop.create_task(part.run()) for part in self.parts]
         if not self._drain:
             self._watchdog.start()
+        if self._options.max_memory is not None:
+            watch = watch_memory(self._options.max_memory, self._wear_out)
+            duties.append(self._loop.create_task(watch))
         try:
             await self._exchange()
         finally:
             await end_all(self._exchanging)
             await self._leave()
-            await end_all(duties if self._winding_down is None else [*duties, self._winding_down])
+            if self._pool is not None:
+                await self._pool.close()
+            ending = [task for task in (self._finishing, self._winding_down) if task is not None]
+            await end_all([*duties, *ending])
             self._watchdog.stop()
             await asyncio.gather(*(part.retire(LAST_CALL) for part in self.parts))
             self._threads.close()
@@ -175,11 +211,31 @@ class WorkerRun:
         else:
             self._hurry.set()
 
+    def _wear_out(self, why: str) -> None:
+        """Claim no more, finish what runs however long it takes, then stop, for another process to take the place."""
+        if self._finishing is None and self._winding_down is None:
+            registrations.note_worn_out()
+            self._finishing = self._loop.create_task(self._finish(why))
+
+    async def _finish(self, why: str) -> None:
+        self._claim_no_more()
+        log.info("this process is to be replaced: %s; finishing %d running jobs", why, len(self.running))
+        self.events.emit("worn_out", why=why)
+        await self._calm(None)
+        if self._winding_down is None:
+            self.stop()
+
+    def _claim_no_more(self) -> None:
+        for part in self.parts:
+            part.exchange.claiming = False
+
     def _keep_duties(self) -> list[asyncio.Task[None]]:
         """The first part also keeps the duties that concern the whole store."""
-        first, *rest = self.parts
-        duties = first.keep(*(d for d in (self.ticker, self.floating) if d.needed), drain=self._drain)
-        return duties + [task for part in rest for task in part.keep(drain=self._drain)]
+        first = self.parts[0]
+        duties = first.keep(*(d for d in (self.ticker, self.floating) if d.needed), lease_only=self._drain)
+        for part in self.parts[1:]:
+            duties += part.keep(lease_only=self._drain or part not in self._keepers)
+        return duties
 
     async def _exchange(self) -> None:
         """Until all parts have ended, or one cannot go on: then the worker cannot."""
@@ -200,8 +256,7 @@ class WorkerRun:
 
     async def _wind_down(self) -> None:
         """Claim no more, wait, ask what still runs to end and give it back. The lease is renewed meanwhile."""
-        for part in self.parts:
-            part.exchange.claiming = False
+        self._claim_no_more()
         running = len(self.running)
         log.info("stopping: waiting up to %g s for %d running jobs", self._options.grace, running)
         self.events.emit("stopping")
@@ -242,7 +297,7 @@ class WorkerRun:
             extra={"job": attempt.job, "task": attempt.task},
         )
 
-    async def _calm(self, seconds: float) -> None:
+    async def _calm(self, seconds: float | None) -> None:
         """Wait until nothing runs and everything is reported, or until time or patience is over."""
         calm = asyncio.Event()
 
@@ -258,3 +313,13 @@ class WorkerRun:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         await end_all(waits)
         self.events.listeners.remove(listen)
+
+
+def _pool(options: Options, hooks: Hooks, tasks: Sequence[str]) -> Pool:
+    return Pool(options.pool_processes, source_of(hooks.app, tasks), options.max_memory)
+
+
+def _options_of_pool(options: Options) -> Options:
+    """Those of the registration for tasks that run in processes."""
+    most = min(options.pool_processes, options.concurrency)
+    return msgspec.structs.replace(options, name=f"{options.name}-pool", concurrency=most)
