@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,8 +156,9 @@ async def test_a_bound_that_is_too_low_is_refused(monkeypatch: pytest.MonkeyPatc
         ):
             await app.run_worker(max_memory=1024**2)
         for name in ("max_jobs", "max_memory"):
+            options: Any = {name: 5_000_000}
             with pytest.raises(ConfigError, match=rf"app.worker\({name}=5000000\): it ends the worker"):
-                async with app.worker(**{name: 5_000_000}):
+                async with app.worker(**options):
                     pass
         with pytest.raises(ConfigError, match="max_jobs=0: a whole number from 1"):
             await app.run_worker(max_jobs=0)

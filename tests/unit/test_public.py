@@ -22,7 +22,8 @@ def test_the_public_names_are_these():
         "FloatingLimit", "FloatingLimitView", "HeadgateError", "ImportAttempt", "ImportLimit", "ImportRecord",
         "ImportRetry", "JobCancelled", "JobContext", "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo",
         "JobNotFound", "JobState", "JobUpdate", "LeaseLost", "LifespanError", "LimitInfo", "OverrideInfo",
-        "PayloadContext", "PayloadError", "QueueInfo", "RateLimit", "Retry", "RetryLater", "SchemaMismatch",
+        "PayloadContext", "PayloadError", "ProcessDied", "QueueInfo",
+        "RaisedInProcess", "RateLimit", "Retry", "RetryLater", "SchemaMismatch",
         "SealedPayload", "Snooze", "StaleMessage", "StateName", "SyncTask", "Task", "TaskDefaults", "TaskSet",
         "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
