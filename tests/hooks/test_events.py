@@ -327,16 +327,20 @@ async def test_without_listeners_nothing_is_kept(app: App):
 
 
 async def test_floating_limits_refresh_without_a_word(app: App):
+    refreshed = []
+
     @app.floating_limit("llm", default=1, every=1)
     async def llm(limit) -> int:
+        refreshed.append(limit.key)
         return 2
 
     @app.task(limits=[FloatingLimit("llm")])
     async def work() -> None: ...
 
     events = listening(app)
-    await work.enqueue()
+    await app.enqueue_many([work.job(), work.job()])  # the second waits, so the key is in use
     await app.run_until_idle()
+    assert refreshed == ["llm"]
     assert {event.task for event in events} == {"work"}
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import pytest
 
 from headgate import App, ConfigError, LifespanError, current_job
+from headgate.hooks.lifespan import entered
 from tests.hooks.conftest import MakeApp
 from tests.support.waiting import until
 
@@ -169,6 +170,24 @@ async def test_a_lifespan_that_swallows_an_error_of_the_worker_does_not_hide_it(
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
+
+
+async def test_the_lifespan_is_left_with_the_error_that_ends_the_work():
+    left: list[BaseException] = []
+
+    @asynccontextmanager
+    async def lifespan(app: None):
+        try:
+            yield
+        except BaseException as error:
+            left.append(error)
+            raise
+
+    error = ConnectionError("gone")
+    with pytest.raises(ConnectionError):
+        async with entered(lifespan, None):
+            raise error
+    assert left == [error]
 
 
 async def test_the_end_of_a_worker_whose_lifespan_failed_is_not_told_as_a_crash(make_app: MakeApp, caplog):

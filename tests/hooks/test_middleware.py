@@ -328,10 +328,11 @@ async def test_threads_that_are_kept_for_attempts_come_back(app: App):
 
 
 async def test_refreshes_of_floating_limits_have_no_middleware_around_them(app: App):
-    seen = []
+    seen, refreshed = [], []
 
     @app.floating_limit("llm", default=1, every=1)
     async def llm(limit) -> int:
+        refreshed.append(limit.key)
         return 2
 
     @app.task(limits=[FloatingLimit("llm")])
@@ -342,9 +343,10 @@ async def test_refreshes_of_floating_limits_have_no_middleware_around_them(app: 
         seen.append(job.task)
         return await call_next()
 
-    await work.enqueue()
+    await app.enqueue_many([work.job(), work.job()])  # the second waits, so the key is in use
     await app.run_until_idle()
-    assert seen == ["work"]
+    assert refreshed == ["llm"]
+    assert seen == ["work", "work"]
 
 
 @pytest.mark.parametrize("wrong", [42, lambda job, call_next: None, print])
