@@ -59,14 +59,14 @@ MUTANTS = [
     Mutant(RUN, '        if self.stop_reason is None or reason == "abandon":', "        if True:", "a later reason to end counts"),
     Mutant(RUN, "            self.context.ask_to_end()\n", "", "a thread does not see that it should end"),
     Mutant(CAPACITY, "        free = self._concurrency - self.taken\n", "        free = self._concurrency - self.taken + 1\n", "a worker runs one job too many"),
-    Mutant(CAPACITY, "        free = min(free, self._threads.free) if self._uses_threads else free\n", "", "jobs hold slots while they wait for a thread"),
+    Mutant(CAPACITY, "            return free if share.needs is None else min(free, share.needs.free)\n", "            return free\n", "jobs hold slots while they wait for a thread"),
     Mutant(SUSPECTS, "        if self._holder is part or (self._holder is None and first is part):", "        if True:", "several parts claim suspects at once"),
     # duties and stopping
     Mutant(TICKER, "        if last is None:\n            await self._engine.tick(task.name, None, now, ())", "        if last is None:\n            await self._engine.tick(task.name, None, now, [tick_job(task, now)])", "a new periodic task runs at once"),
     Mutant(TICKER, 'id=f"{task.name}@{text}", at=tick', "at=tick", "two workers make two jobs of one tick"),
     Mutant(DUTY, "    if duty.asked:\n        backoff.reset()", "    if True:\n        backoff.reset()", "a heartbeat that was not sent says that the store is back"),
     Mutant(SWEEP, "        if swept.more:\n            self._next = 0.0\n            return SHORTEST_PAUSE\n", "", "a sweep that has more to do waits for the next one"),
-    Mutant(WORKER_RUN, "        for part in self.parts:\n            part.exchange.claiming = False\n", "", "a stopping worker claims while it waits"),
+    Mutant(WORKER_RUN, "            part.exchange.claiming = False\n", "            pass\n", "a stopping worker claims while it waits"),
     Mutant(WORKER_RUN, "            for part in self.parts:\n                part.runner.release()\n", "", "a stopping worker does not ask its jobs to end"),
     Mutant(PART_RUN, "        if self.runner.running:\n            self.lease.leave()\n            return\n", "", "a worker retires while a thread of it runs on"),
 ]  # fmt: skip
