@@ -17,6 +17,7 @@ from headgate.app.app import App
 from headgate.web.api import enqueueing, events, jobs, store, work
 from headgate.web.auth import Auth, Authenticator
 from headgate.web.openapi import document
+from headgate.web.pages.site import Site
 from headgate.web.problems import problem, respond
 from headgate.web.route import Route
 from headgate.web.server import Server
@@ -36,7 +37,7 @@ def asgi(
     hide_payloads: bool = False,
     redact: Redact | None = None,
 ) -> Starlette:
-    """The API of an app as an ASGI application.
+    """The dashboard and the API of an app as an ASGI application.
 
     `auth` are `Tokens`, or a function from a request to a role, to `(name, role)`, or to None for a stranger; without
     it only this machine may ask. `read_only` refuses every change, `hide_payloads` hides arguments and results from the
@@ -44,7 +45,8 @@ def asgi(
     the application is served alone, it is closed at its end.
     """
     settings = WebSettings(read_only=read_only, hide_payloads=hide_payloads, redact=redact)
-    server = Server(app, Authenticator(auth), settings)
+    authenticator = Authenticator(auth)
+    server = Server(app, authenticator, settings)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -55,8 +57,9 @@ def asgi(
         routes=[StarletteRoute("/openapi.json", _openapi), *server.routes(ROUTES)],
         exception_handlers={HTTPException: _http_error},
     )
+    site = Site(server, authenticator)
     return Starlette(
-        routes=[Mount(API, api)],
+        routes=[Mount(API, api), *site.routes()],
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error},
     )

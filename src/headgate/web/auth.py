@@ -56,11 +56,22 @@ class Authenticator:
             identity = self._by_token(request, self._auth)
         elif self._auth is not None:
             identity = await _by_function(request, self._auth)
-            _must_be_of_this_site(request)
+            self.must_be_of_this_site(request)
         else:
             identity = _local(request)
-            _must_be_of_this_site(request)
+            self.must_be_of_this_site(request)
         return identity
+
+    def must_be_of_this_site(self, request: HTTPConnection) -> None:
+        """A browser says which site a change comes from; a program says nothing."""
+        if not _changes(request):
+            return
+        origin = request.headers.get("origin")
+        elsewhere = origin is not None and origin.partition("://")[2] != request.headers.get("host")
+        if elsewhere or request.headers.get("sec-fetch-site", "none") == "cross-site":
+            raise Refusal(
+                "forbidden", f"a change that a browser sends from {origin or 'another site'} is refused here"
+            )
 
     def login(self, request: HTTPConnection, secret: str) -> str:
         """A session for the holder of a secret: the cookie."""
@@ -151,18 +162,6 @@ def _local(request: HTTPConnection) -> Identity:
     if not is_loopback(_name_of(request.headers.get("host", ""))):
         raise _unknown("without tokens a request must be addressed to localhost or a loopback address")
     return LOCAL
-
-
-def _must_be_of_this_site(request: HTTPConnection) -> None:
-    """A browser says which site a change comes from; a program says nothing."""
-    if not _changes(request):
-        return
-    origin = request.headers.get("origin")
-    elsewhere = origin is not None and origin.partition("://")[2] != request.headers.get("host")
-    if elsewhere or request.headers.get("sec-fetch-site", "none") == "cross-site":
-        raise Refusal(
-            "forbidden", f"a change that a browser sends from {origin or 'another site'} is refused here"
-        )
 
 
 def _changes(request: HTTPConnection) -> bool:

@@ -39,13 +39,14 @@ def _is_tuple(kind: Any) -> bool:
 async def read_body(kind: type[B], request: Request, settings: WebSettings) -> B:
     """A JSON body; one that is too large or too slow is refused as soon as that is known."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    raw = await _received(request, settings)
+    raw = await received(request, settings)
     if raw and media_type != "application/json" and not media_type.endswith("+json"):
         raise Refusal("media-type", f"the body must be application/json, not {media_type or 'untyped'}")
     return msgspec.json.decode(raw or b"{}", type=kind)
 
 
-async def _received(request: Request, settings: WebSettings) -> bytes:
+async def received(request: Request, settings: WebSettings) -> bytes:
+    """A body, as far as it is allowed to go."""
     said = request.headers.get("content-length", "")
     if said.isdigit() and int(said) > settings.most_body:
         raise _too_large(settings)
