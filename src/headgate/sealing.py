@@ -106,7 +106,7 @@ class Sealing:
             )
         return sealed
 
-    def open(self, kind: PayloadKind, text: str, task: str, job: str, tenant: str) -> str | bytes:
+    def open(self, kind: PayloadKind, text: str, task: str, job: str, tenant: str) -> str:
         """JSON text as it was before it was sealed."""
         if not text.startswith(MARK):
             if self.active and not self._accept_plain and not task.startswith(OWN_TASKS):
@@ -121,7 +121,7 @@ class Sealing:
                 f"{context}: it is sealed, and this app has no codec; give App(codec=…) the one that sealed it"
             )
         try:
-            return self._decode(data, context)
+            return self._decode(data, context).decode()
         except Exception as error:
             raise PayloadError(
                 f"{context}: the app's codec could not decode it, it may need another key: {_said(error)}"

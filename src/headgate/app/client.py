@@ -41,7 +41,7 @@ class Client:
         self.limits = RegisteredLimits()
         self.hooks = Hooks()
         self.types = NO_OWN
-        self.decoders: dict[str, Callable[[str | bytes], Any]] = {}
+        self.decoders: dict[str, Callable[[str], Any]] = {}
         self._opened: OpenStore | None = None
         self._kept: Engine | None = None
         self.on_trial = False
@@ -161,7 +161,7 @@ class Client:
         """A result as its task declares it; as plain JSON values if the task is not known here."""
         return self.decoders.get(job.task, decode)(self._opened_result(job))
 
-    def _opened_result(self, job: Job) -> str | bytes:
+    def _opened_result(self, job: Job) -> str:
         if job.result is None:
             return "null"
         return self.sealing.open("result", job.result, job.task, job.id, job.tenant)

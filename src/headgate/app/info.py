@@ -263,7 +263,7 @@ class _Payloads:
         self._sealing = sealing
         self.problem: str | None = None
 
-    def plain(self, what: str, read: Callable[[Any], Any], text: str | bytes | None) -> Any:
+    def plain(self, what: str, read: Callable[[Any], Any], text: str | None) -> Any:
         """What is never sealed."""
         try:
             return read(text)

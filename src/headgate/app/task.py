@@ -107,7 +107,7 @@ class Task(Generic[P, R]):
         """What its app hangs around it."""
         return self._client.hooks
 
-    def decode(self, args: str | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """JSON text as call arguments, converted as annotated; raises PayloadError."""
         return self._signature.call(self._payload.decode(args))
 
@@ -115,7 +115,7 @@ class Task(Generic[P, R]):
         """A result as JSON text; raises PayloadError."""
         return "null" if value is None else self._result.encode(value)
 
-    def decode_result(self, text: str | bytes) -> R:
+    def decode_result(self, text: str) -> R:
         """JSON text as a result, converted as annotated; raises PayloadError."""
         return self._result.decode(text)
 

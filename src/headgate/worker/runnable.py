@@ -39,7 +39,7 @@ class Runnable(Protocol):
         """The parameters of `fn` that the worker fills."""
         ...
 
-    def decode(self, args: str | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call `fn` with; raises PayloadError."""
         ...
 

@@ -72,7 +72,7 @@ class Refresh:
         answer = function(limit) if on_loop else await asyncio.to_thread(function, limit)
         return await answer if inspect.isawaitable(answer) else answer
 
-    def decode(self, args: str | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The one argument is the key's ident."""
         try:
             return (msgspec.json.decode(args, type=str),), {}
