@@ -22,17 +22,23 @@ from headgate.engine.contract.record import (
     Record,
     Settings,
 )
+from headgate.engine.contract.tables import TABLES, Column, Table
 from headgate.engine.contract.verbs import Engine, EnqueuesWithin, Part, Versioned, Wake
 from headgate.engine.contract.view_records import (
     Facts,
     Holder,
     JobView,
+    KeyStatus,
     QueueStatus,
+    Rows,
     Snapshot,
+    Totals,
+    Waiter,
 )
 from headgate.engine.contract.work_records import (
     Attempt,
     Beat,
+    Done,
     Exchanged,
     Failed,
     Known,
@@ -54,9 +60,12 @@ from headgate.engine.contract.work_records import (
 
 __all__ = [
     "DAY",
+    "TABLES",
     "Algorithm",
     "Attempt",
     "Beat",
+    "Column",
+    "Done",
     "Engine",
     "Enqueued",
     "EnqueuesWithin",
@@ -69,6 +78,7 @@ __all__ = [
     "ImportedJob",
     "JobView",
     "KeyInUse",
+    "KeyStatus",
     "Known",
     "Limit",
     "LimitKind",
@@ -87,14 +97,18 @@ __all__ = [
     "Released",
     "Report",
     "Resumed",
+    "Rows",
     "Settings",
     "Snapshot",
     "Snoozed",
     "Stopped",
     "Succeeded",
     "Swept",
+    "Table",
+    "Totals",
     "Verdict",
     "Versioned",
+    "Waiter",
     "Wake",
     "Worker",
     "WorkerStatus",

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from headgate.clock import SECOND
 from headgate.engine.contract.job_records import (
     Enqueued,
     Filter,
@@ -28,11 +29,15 @@ from headgate.engine.contract.limit_records import (
 )
 from headgate.engine.contract.view_records import (
     Facts,
+    KeyStatus,
     QueueStatus,
+    Rows,
     Snapshot,
+    Totals,
 )
 from headgate.engine.contract.work_records import (
     Beat,
+    Done,
     Exchanged,
     Known,
     Lost,
@@ -64,8 +69,11 @@ class Part(ABC):
         last message is 0 again."""
 
     @abstractmethod
-    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
-        """Renew the lease. Raises LeaseLost when it has lapsed: what the worker runs is no longer its own."""
+    async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
+        """Renew the lease. Raises LeaseLost when it has lapsed: what the worker runs is no longer its own.
+
+        `done` is added to the history: one row per minute, queue and task. It is kept for a day, and never decides
+        anything. A worker sends it once, so that a beat that was lost leaves a gap and none counts twice."""
 
     @abstractmethod
     async def retire(self, worker: str, *, now: int | None = None) -> None:
@@ -258,12 +266,25 @@ class Engine(Part):
     ) -> bool:
         """Move a periodic task's last tick from `seen` to `at` and enqueue its jobs (ids that exist are passed over).
 
-        False, changing nothing, when the last tick is not `seen`: another worker did it.
+        False, changing nothing, when the last tick is not `seen`: another worker did it. Also while it is paused.
         """
 
     @abstractmethod
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
         """The last tick of each periodic task that has one."""
+
+    async def pause_schedule(self, name: str, *, now: int | None = None) -> bool:
+        """Let a periodic task tick no more; False if it was paused already."""
+        raise NotImplementedError
+
+    async def resume_schedule(self, name: str, *, now: int | None = None) -> bool:
+        """Let it tick again; False if it was not paused. Its last tick becomes now: what fell into the pause is passed
+        over."""
+        raise NotImplementedError
+
+    async def paused_schedules(self) -> frozenset[str]:
+        """The periodic tasks that are paused."""
+        raise NotImplementedError
 
     @abstractmethod
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
@@ -294,8 +315,44 @@ class Engine(Part):
         name, key, tenant. `limit` ends the page, `after` (the place of the previous page's last record) continues."""
 
     @abstractmethod
-    async def queues(self) -> list[QueueStatus]:
-        """Every queue that has unfinished jobs or is paused."""
+    async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
+        """Every queue that has unfinished jobs or is paused. With `most` a store may stop counting the jobs of a state
+        once it has found so many."""
+
+    async def totals(self, *, most: int | None = None) -> Totals:
+        """How many jobs there are in each state; `most` as above. The store's own jobs (INTERNAL_QUEUE) count."""
+        raise NotImplementedError
+
+    async def tightest(self, *, limit: int = 10, now: int | None = None) -> list[LimitStatus]:
+        """The keys that most jobs wait on, most first. A store may look at the first 10,000 keys, or 100,000 waiting
+        jobs, only."""
+        raise NotImplementedError
+
+    async def keys(
+        self, idents: Sequence[str], *, holders: int = 10, waiters: int = 0, now: int | None = None
+    ) -> list[KeyStatus | None]:
+        """How these keys stand, with the first of their holders (longest first) and of their waiters (in the order
+        priority, due time, arrival, across queues); None for a key of a limit that is not declared."""
+        raise NotImplementedError
+
+    async def history(
+        self,
+        since: int,
+        *,
+        step: int = 60 * SECOND,
+        queue: str | None = None,
+        task: str | None = None,
+        each: bool = False,
+        now: int | None = None,
+    ) -> list[Done]:
+        """What was done from `since` on, summed by spans of `step` that begin at its multiples, in the order of time;
+        with `each` apart by queue and task, else with empty names."""
+        raise NotImplementedError
+
+    async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
+        """Ask in SQL, reading only, of the tables that `tables.py` describes, which are the same on every store. What
+        is no such question, or changes anything, raises ConfigError with the store's own words."""
+        raise NotImplementedError
 
     @abstractmethod
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from headgate.engine.contract.limit_records import LimitStatus
 from headgate.engine.contract.record import Record
@@ -11,7 +12,8 @@ from headgate.keys import Use
 
 
 class QueueStatus(Record, frozen=True):
-    """A queue as it stands. `oldest` is the earliest due time of its ready jobs."""
+    """A queue as it stands. `oldest` is the earliest due time of its ready jobs. Where `exact` is False, the store
+    stopped counting: the numbers are lower bounds."""
 
     name: str
     paused: bool
@@ -20,6 +22,15 @@ class QueueStatus(Record, frozen=True):
     waiting: int
     running: int
     oldest: int | None = None
+    exact: bool = True
+
+
+class Totals(Record, frozen=True):
+    """How many jobs stand in each state. `partial` names the states that the store stopped counting: their numbers are
+    lower bounds."""
+
+    counts: Mapping[JobState, int]
+    partial: frozenset[JobState] = frozenset()
 
 
 class Holder(Record, frozen=True):
@@ -30,6 +41,39 @@ class Holder(Record, frozen=True):
     worker: str | None
     since: int
     reserved: bool
+
+
+class Waiter(Record, frozen=True):
+    """A job that waits on a key, in the order in which it will be offered within its queue."""
+
+    job: str
+    task: str
+    queue: str
+    tenant: str
+    priority: int
+    due: int
+
+
+class KeyStatus(Record, frozen=True):
+    """One key as it stands: whether a job that needs it could start now, who holds it, who waits for it.
+
+    `free` is how many slots or whole tokens are left now, None where nothing limits; `earliest` is when a rate key that
+    has none will have one. `holders` and `waiters` are the first of them; `status` counts all, as far as it is exact.
+    """
+
+    status: LimitStatus
+    free: int | None
+    earliest: int | None
+    holders: tuple[Holder, ...] = ()
+    waiters: tuple[Waiter, ...] = ()
+
+
+class Rows(Record, frozen=True):
+    """What a question in SQL came to; `more` where rows were left off."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more: bool
 
 
 class Facts(Record, frozen=True):

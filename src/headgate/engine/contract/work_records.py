@@ -137,6 +137,26 @@ class Beat(Record, frozen=True):
     now: int
 
 
+class Done(Record, frozen=True):
+    """What was done in one span of time, a minute as workers report it, for the jobs of one task in one queue.
+
+    `waited` sums for how long the started jobs had been due, `longest` is the longest of these, and `ran` sums how long
+    the ended attempts took. An attempt that fails and will be tried again is retried, not failed.
+    """
+
+    at: int
+    queue: str
+    task: str
+    started: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retried: int = 0
+    cancelled: int = 0
+    waited: int = 0
+    longest: int = 0
+    ran: int = 0
+
+
 Known = tuple[str, int]
 """A job id and an attempt number: together they name one run."""
 

@@ -12,6 +12,7 @@ from headgate.clock import now_us
 from headgate.engine.contract import (
     Attempt,
     Beat,
+    Done,
     Engine,
     Enqueued,
     Exchanged,
@@ -135,7 +136,7 @@ class MemoryEngine(Engine):
             self._store.put(self._store.workers, worker.id, Registered(worker, transaction.now))
             return transaction.now
 
-    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+    async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
         with self._transaction(now) as transaction:
             entry = self._leased(worker, transaction.now)
             entry.lease_until = transaction.now + entry.worker.lease
@@ -343,7 +344,7 @@ class MemoryEngine(Engine):
         with self._lock:
             return sum(reading.matches(job, filter) for job in self._store.jobs.values())
 
-    async def queues(self) -> list[QueueStatus]:
+    async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
         with self._lock:
             return reading.queues(self._store)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from headgate.engine.contract import (
     Beat,
+    Done,
     Engine,
     Enqueued,
     Exchanged,
@@ -243,7 +244,7 @@ class PostgresEngine(Engine):
         )  # fmt: skip
         return row[0]
 
-    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+    async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
         row = await self._store.call("heartbeat", put(worker), self._now(now))
         if row["beat_at"] is None:
             raise lapsed(worker)
@@ -516,7 +517,7 @@ class PostgresEngine(Engine):
         async with self._store.reader() as reader:
             return await reader.count(filter)
 
-    async def queues(self) -> list[QueueStatus]:
+    async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
         async with self._store.reader() as reader:
             return await reader.queues()
 

@@ -153,9 +153,7 @@ class Reader:
         for queue, state, number in await self._rows("queues"):
             counts[got(queue)][state] += number
         return [
-            QueueStatus(
-                name, bool(n["paused"]), *(n[s] for s in ("scheduled", "ready", "waiting", "running"))
-            )
+            QueueStatus(name, bool(n["paused"]), n["scheduled"], n["ready"], n["waiting"], n["running"])
             for name, n in sorted(counts.items())
         ]
 

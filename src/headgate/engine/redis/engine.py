@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from headgate.engine.contract import (
     Beat,
+    Done,
     Engine,
     Enqueued,
     Exchanged,
@@ -196,7 +197,7 @@ class RedisEngine(Engine):
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         return await self._whole().register(worker, now=now)
 
-    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+    async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
         return await self._whole().heartbeat(worker, now=now)
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
@@ -332,7 +333,7 @@ class RedisEngine(Engine):
     async def count(self, filter: Filter) -> int:
         return await finding.count(self.store, filter)
 
-    async def queues(self) -> list[QueueStatus]:
+    async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
         return reading.queues(await self.store.answers("counts", []))
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from headgate.engine.contract import (
     Attempt,
     Beat,
+    Done,
     Exchanged,
     Failed,
     Known,
@@ -57,7 +58,7 @@ class RedisPart(Part):
         ]  # fmt: skip
         return await self._ask("register", row, now)
 
-    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+    async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
         cancelling, at = await self._ask("heartbeat", [worker], now)
         return Beat(tuple(cancelling), at)
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from headgate.clock import now_us
 from headgate.engine.contract import (
     Beat,
+    Done,
     Engine,
     Enqueued,
     Exchanged,
@@ -194,7 +195,7 @@ class SqliteEngine(Engine):
         live = {id for (id,) in transaction.execute(sql("worker_ids")).fetchall()}
         self._own = {id: own for id, own in self._own.items() if id in live}
 
-    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+    async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
         def work(transaction: Transaction) -> Beat:
             transaction.execute(sql("beat"), (worker, transaction.now))
             if not transaction.connection.changes():
@@ -383,7 +384,7 @@ class SqliteEngine(Engine):
     async def count(self, filter: Filter) -> int:
         return await self._read(lambda transaction: reading.count(transaction, filter))
 
-    async def queues(self) -> list[QueueStatus]:
+    async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
         return await self._read(reading.queues)
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
