@@ -18,8 +18,11 @@ UNFINISHED = ("scheduled", "ready", "waiting", "running")
 def queue_statuses(counts: Mapping[tuple[str, str], int], paused: Collection[str]) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused; `counts` are jobs by queue and state."""
     names = {queue for (queue, state), count in counts.items() if count and state in UNFINISHED} | {*paused}
-    numbers = {name: {state: counts.get((name, state), 0) for state in UNFINISHED} for name in names}
-    return [QueueStatus(name, name in paused, **numbers[name]) for name in sorted(names)]
+    found: list[QueueStatus] = []
+    for name in sorted(names):
+        scheduled, ready, waiting, running = (counts.get((name, state), 0) for state in UNFINISHED)
+        found.append(QueueStatus(name, name in paused, scheduled, ready, waiting, running))
+    return found
 
 
 class Serving(NamedTuple):
