@@ -44,12 +44,16 @@ async def fill(app: App) -> dict[str, str]:
     return {state: job.id for state, job in jobs.items()}
 
 
+async def every_page_is_shown(reader: httpx.AsyncClient) -> None:
+    for page in PAGES:
+        answer = await reader.get(page)
+        assert answer.status_code == 200, answer.text
+
+
 async def test_every_page_is_shown_for_an_empty_store_and_a_full_one(app: App, reader):
-    for _ in range(2):
-        for page in PAGES:
-            answer = await reader.get(page)
-            assert answer.status_code == 200, answer.text
-        jobs = await fill(app)
+    await every_page_is_shown(reader)
+    jobs = await fill(app)
+    await every_page_is_shown(reader)
     for state, id in jobs.items():
         answer = await reader.get(f"/jobs/{id}")
         assert (answer.status_code, f'chip {state}"' in answer.text) == (200, True), answer.text
