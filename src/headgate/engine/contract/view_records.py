@@ -97,7 +97,10 @@ class Facts(Record, frozen=True):
 
 
 class JobView(Record, frozen=True):
-    """An unfinished job as the audit and the comparison of engines see it."""
+    """An unfinished job as the audit and the comparison of engines see it.
+
+    `set_aside` because its task was unknown. A job that was set aside for lack of threads shows as it did before.
+    """
 
     id: str
     state: JobState

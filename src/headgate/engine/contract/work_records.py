@@ -117,7 +117,7 @@ class Exchanged(Record, frozen=True):
     this worker runs for which a cancel was asked. `next_due` is when a sweep will next have work. `more` says that it
     stopped looking before it had all it wanted, so that it pays to ask again at once. `set_aside` names the
     tasks of jobs that this exchange set aside because the worker does not know them. `parked` names the limits that
-    refused jobs which this exchange wanted to start, with how many each.
+    refused jobs which this exchange wanted to start, with how many each, in the order of their names.
     """
 
     attempts: tuple[Attempt, ...]
