@@ -87,6 +87,27 @@ async def test_a_worker_s_deadline_is_shorter_than_the_app_s(engine: PostgresEng
             await engine.heartbeat("w")
 
 
+async def test_a_cancel_is_heeded_although_the_connection_breaks_at_the_same_moment(
+    engine: PostgresEngine, proxy: Proxy
+) -> None:
+    """A transaction that cannot be rolled back raises that, in place of the cancel that ended it."""
+    began = asyncio.Event()
+
+    async def work() -> None:
+        async with engine.pools.connection() as connection, connection.transaction():
+            began.set()
+            await connection.execute("SELECT pg_sleep(30)")
+
+    working = asyncio.create_task(work())
+    await began.wait()
+    await asyncio.sleep(0.1)
+    proxy.reset()
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert await engine.clock()
+
+
 async def test_a_silent_connection_is_replaced_by_one_that_answers(
     engine: PostgresEngine, proxy: Proxy
 ) -> None:

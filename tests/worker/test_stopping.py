@@ -8,10 +8,14 @@ import time
 
 import pytest
 
-from headgate.errors import HeadgateError
+from headgate.errors import EngineUnavailable, HeadgateError
 from headgate.hooks.context import current_job
+from headgate.hooks.hooks import Hooks
 from headgate.job import JobState
+from headgate.periodic import schedule
 from headgate.worker import Worker
+from headgate.worker.events import Events
+from headgate.worker.options import options
 from headgate.worker.run.worker_run import WorkerRun
 from tests.support.waiting import turns, until
 from tests.worker.stand_in import FailingEngine, StandIn, Watcher, put, stored, tasks, working
@@ -325,3 +329,30 @@ async def test_a_worker_runs_once_at_a_time_and_again_afterwards(engine):
             await worker.run()
     async with worker:
         assert worker.id
+
+
+@pytest.mark.parametrize("verb", ["exchange", "heartbeat", "sweep", "clock"])
+async def test_a_worker_whose_cancel_is_lost_in_a_broken_connection_ends_all_the_same(
+    failing: FailingEngine, verb: str
+):
+    asked = asyncio.Event()
+
+    async def breaks(*args, **kwargs):
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise EngineUnavailable("the connection was lost") from None
+
+    async def nothing():
+        pass
+
+    setattr(failing, verb, breaks)
+    ticking = StandIn("report", nothing, schedule=schedule(every=3600))
+    chosen = options(lease=0.5)
+    run = WorkerRun(failing, tasks(ticking), (), chosen, Events(), Hooks())
+    work = asyncio.create_task(run.work())
+    await asyncio.wait_for(asked.wait(), 20)
+    work.cancel()
+    done, _ = await asyncio.wait([work], timeout=20)
+    assert done, "it goes on for ever"

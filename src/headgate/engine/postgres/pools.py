@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
+from headgate import cancels
 from headgate.engine.contract import Settings
 from headgate.engine.deadline import seconds
 from headgate.engine.postgres.errors import translated, translation
@@ -93,7 +94,7 @@ class Borrowed:
     One that was interrupted or in trouble is not used again: it may lead to a server that has become a standby.
     """
 
-    __slots__ = ("_connection", "_exchange", "_expired", "_pool", "_pools", "_seconds", "_timer")
+    __slots__ = ("_cancels", "_connection", "_exchange", "_expired", "_pool", "_pools", "_seconds", "_timer")
 
     def __init__(self, pools: Pools, exchange: bool, seconds: float) -> None:
         self._pools = pools
@@ -104,6 +105,7 @@ class Borrowed:
     async def __aenter__(self) -> Connection:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._seconds
+        self._cancels = cancels.asked()
         pool = self._pool = await self._pools.pool()
         connection = None
         if not pool.turn.locked():
@@ -146,20 +148,28 @@ class Borrowed:
         pool, connection = self._pool, self._connection
         self._timer.cancel()
         pool.turn.release()
-        known = error and translation(self._pools.where, error)
-        if self._expired and error is not None and not isinstance(error, asyncio.CancelledError):
-            known = EngineUnavailable(
-                f"{self._pools.where}: no answer within {self._seconds:.3g} s; "
-                "it is not known whether the call took effect"
-            )
+        known = None if error is None else self._told(error)
         if isinstance(known or error, asyncio.CancelledError | EngineUnavailable) or (
             error is not None and not connection.is_closed() and connection.is_in_transaction()
         ):
             connection.terminate()
         if not connection.is_closed():
             pool.give_back(connection, self._exchange, time.monotonic())
-        if known:
+        if known is not None:
             raise known from error
+
+    def _told(self, error: BaseException) -> BaseException | None:
+        """What the caller is told instead; None for the error itself."""
+        if isinstance(error, asyncio.CancelledError):
+            return None
+        if cancels.asked() > self._cancels:
+            return asyncio.CancelledError()
+        if self._expired:
+            return EngineUnavailable(
+                f"{self._pools.where}: no answer within {self._seconds:.3g} s; "
+                "it is not known whether the call took effect"
+            )
+        return translation(self._pools.where, error)
 
 
 class Pools:
@@ -244,7 +254,8 @@ class Pools:
 
 async def _close(connection: Connection) -> None:
     try:
-        await asyncio.wait_for(connection.close(), CLOSE_TIMEOUT)
+        async with asyncio.timeout(CLOSE_TIMEOUT):
+            await connection.close()
     except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         connection.terminate()
 

@@ -6,6 +6,7 @@ import logging
 import random
 from typing import Protocol
 
+from headgate import cancels
 from headgate.engine.deadline import within
 from headgate.errors import EngineUnavailable
 from headgate.worker.bell import Bell
@@ -29,7 +30,9 @@ class Duty(Protocol):
 async def keep(duty: Duty, bell: Bell, engine_status: EngineStatus, backoff: Backoff, seconds: float) -> None:
     """Do a duty until cancelled, each time within `seconds`. A ring makes it run early; no failure ends it."""
     while True:
-        await bell.sleep(await _attempt(duty, engine_status, backoff, seconds))
+        pause = await _attempt(duty, engine_status, backoff, seconds)
+        cancels.heed()
+        await bell.sleep(pause)
 
 
 async def _attempt(duty: Duty, engine_status: EngineStatus, backoff: Backoff, seconds: float) -> float:

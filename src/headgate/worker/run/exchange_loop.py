@@ -16,6 +16,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
+from headgate import cancels
 from headgate.engine.contract import Attempt, Exchanged, Part, Released, Report, Resumed
 from headgate.errors import EngineUnavailable, HeadgateError, LeaseLost, StaleMessage
 from headgate.worker.bell import Bell
@@ -108,12 +109,17 @@ class ExchangeLoop:
                 await self._turn()
             except EngineUnavailable as error:
                 self._engine_status.failed(error, "exchange")
-                await asyncio.sleep(self._backoff.wait())
+                await self._back_off()
             except StaleMessage as error:  # this one, or an answer to it, was overtaken: ask how things stand
                 log.info("%s", error)
-                await asyncio.sleep(self._backoff.wait())
+                await self._back_off()
             except LeaseLost:
                 self._lease.lose(self._lease.id, LAPSED)
+            cancels.heed()
+
+    async def _back_off(self) -> None:
+        cancels.heed()
+        await asyncio.sleep(self._backoff.wait())
 
     async def _turn(self) -> None:
         if not self._lease.held:

@@ -161,7 +161,8 @@ class PartRun:
             self.lease.leave()
             return
         try:
-            await asyncio.wait_for(self.lease.end(seconds), seconds)
+            async with asyncio.timeout(seconds):
+                await self.lease.end(seconds)
         except (HeadgateError, TimeoutError) as error:
             log.warning("worker %s could not retire, its lease will lapse: %r", self.lease.id, error)
 
