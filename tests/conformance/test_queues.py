@@ -66,7 +66,8 @@ async def test_queues_are_shown_with_their_counts(world: World) -> None:
     await world.enqueue("ready", queue="a")
     await world.claim(1, queues=["b"])
     await world.engine.pause("c", now=world.now)
-    assert await world.engine.queues() == [
+    shown = [msgspec.structs.replace(queue, oldest=None) for queue in await world.engine.queues()]
+    assert shown == [
         QueueStatus("a", False, 0, 1, 0, 0),
         QueueStatus("b", False, 1, 0, 2, 1),
         QueueStatus("c", True, 0, 0, 0, 0),

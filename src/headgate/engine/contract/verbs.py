@@ -109,8 +109,8 @@ class Part(ABC):
         `threads` is how many of the claimed jobs may be of tasks that the worker registered as `threaded`; None is any
         number. Further jobs of such tasks that the claim meets are set aside as well: they stay ready, in their order
         and with what they were offered, for claims that have threads to spare, of this worker or another. Jobs of other
-        tasks behind them are claimed meanwhile. To all but claims without threads to spare they are jobs like any other:
-        a worker that does not know the task meets them, and sets them aside as unknown.
+        tasks behind them are claimed meanwhile. To all but claims without threads to spare they are jobs like any
+        other: a worker that does not know the task meets them, and sets them aside as unknown.
         """
 
     @abstractmethod

@@ -36,7 +36,16 @@ from headgate.engine.contract import (
     Worker,
     WorkerStatus,
 )
-from headgate.engine.redis import finding, importing, listing, number_range, partitions, reading, snapshots
+from headgate.engine.redis import (
+    finding,
+    importing,
+    listing,
+    number_range,
+    partitions,
+    reading,
+    restarting,
+    snapshots,
+)
 from headgate.engine.redis.catalogue import VERSION
 from headgate.engine.redis.part import RedisPart
 from headgate.engine.redis.records import (
@@ -252,6 +261,8 @@ class RedisEngine(Engine):
     async def restart(
         self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
     ) -> list[Verdict]:
+        if arguments is not None:
+            return await restarting.restart(self.store, ids, arguments, self.now(now))
         return await self._each("restart", ids, now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
@@ -334,7 +345,7 @@ class RedisEngine(Engine):
         return await finding.count(self.store, filter)
 
     async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
-        return reading.queues(await self.store.answers("counts", []))
+        return await reading.queues(self.store)
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         return reading.workers(await self.store.answers("workers", [], self.now(now)))

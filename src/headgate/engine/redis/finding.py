@@ -130,7 +130,7 @@ def _packed(wanted: Filter) -> list[Any]:
     states = False if wanted.states is None else dict.fromkeys(wanted.states, True)
     return [
         states, or_false(wanted.queue), or_false(wanted.task), or_false(wanted.tenant), or_false(wanted.waiting_on),
-        or_false(wanted.unique),
+        or_false(wanted.unique), or_false(wanted.error), or_false(wanted.ended_since), or_false(wanted.ended_until),
     ]  # fmt: skip
 
 
@@ -142,7 +142,20 @@ def _matches(job: Job, wanted: Filter) -> bool:
         and wanted.tenant in (None, job.tenant)
         and (wanted.waiting_on is None or _waits_on(job, wanted.waiting_on))
         and wanted.unique in (None, job.unique)
+        and (wanted.error is None or _has_error(job, wanted.error))
+        and _ended_within(job, wanted.ended_since, wanted.ended_until)
     )
+
+
+def _has_error(job: Job, text: str) -> bool:
+    return job.error is not None and text in job.error.partition("\n")[0]
+
+
+def _ended_within(job: Job, since: int | None, until: int | None) -> bool:
+    if since is None and until is None:
+        return True
+    at = job.ended_at if job.state.ended else None
+    return at is not None and (since is None or at >= since) and (until is None or at < until)
 
 
 def _waits_on(job: Job, text: str) -> bool:

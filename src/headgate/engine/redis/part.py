@@ -123,7 +123,7 @@ def _lost_jobs(rows: Sequence[Sequence[str]]) -> tuple[LostJob, ...]:
 
 def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> tuple[Exchanged, list[Failed]]:
     """The answer, and the reports that end what was claimed and cannot be read."""
-    ids, refused, cancelling, next_due, more, now, set_aside = answer
+    ids, refused, cancelling, next_due, more, now, set_aside, parked = answer
     parts = iter(raw)
     read = [try_attempt(id, record, spec, now) for id, record, spec in zip(ids, parts, parts, strict=True)]
     exchanged = Exchanged(
@@ -134,6 +134,7 @@ def _exchanged(answer: Sequence[Any], raw: Sequence[bytes]) -> tuple[Exchanged, 
         more=more,
         now=now,
         set_aside=tuple(set_aside),
+        parked=tuple(sorted(zip(parked[::2], parked[1::2], strict=True))),
     )
     return exchanged, [each for each in read if isinstance(each, Failed)]
 

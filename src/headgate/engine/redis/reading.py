@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headgate.engine.contract import (
@@ -14,6 +14,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.redis.records import or_none, read_job, read_limit, read_override, read_worker
+from headgate.engine.redis.store import Store
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.reading import Serving, queue_statuses
 from headgate.engine.rules.reading import facts as put_together
@@ -36,7 +37,7 @@ def book_of(rows: Row) -> RuleBook:
     return book
 
 
-def counted(answers: Sequence[Row]) -> tuple[dict[tuple[str, str], int], set[str]]:
+def counted(answers: Iterable[Row]) -> tuple[dict[tuple[str, str], int], set[str]]:
     """Jobs per (queue, state), and the paused queues."""
     counts: Counter[tuple[str, str]] = Counter()
     paused: set[str] = set()
@@ -48,9 +49,19 @@ def counted(answers: Sequence[Row]) -> tuple[dict[tuple[str, str], int], set[str
     return counts, paused
 
 
-def queues(answers: Sequence[Row]) -> list[QueueStatus]:
-    """Every queue with unfinished jobs, or paused."""
-    return queue_statuses(*counted(answers))
+async def queues(store: Store) -> list[QueueStatus]:
+    """Every queue with unfinished jobs, or paused. A call looks at the ready jobs of so many queues."""
+    first = await store.answers("queues", False)
+    answers = list(first)
+    for partition, answer in zip(store.partitions, first, strict=True):
+        while answer[3]:
+            answer, _ = await store.one(partition, "queues", answer[3])
+            answers.append(answer)
+    oldest: dict[str, int] = {}
+    for _, _, dues, _ in answers:
+        for queue, due in zip(dues[::2], dues[1::2], strict=True):
+            oldest[queue] = min(due, oldest.get(queue, due))
+    return queue_statuses(*counted(row[:2] for row in first), oldest)
 
 
 def workers(answers: Sequence[Row]) -> list[WorkerStatus]:

@@ -38,6 +38,7 @@ class Spec(msgspec.Struct, frozen=True, array_like=True):
     unique: str | None
     metadata: str | None
     retention: int | None
+    headers: str | None = None
 
 
 class Need(msgspec.Struct, frozen=True, array_like=True):
@@ -156,7 +157,7 @@ def packed_spec(job: NewJob) -> bytes:
     """The part that scripts keep without reading it."""
     spec = Spec(
         job.task, job.queue, job.args, job.tenant, job.priority, job.uses, job.timeout, job.unique, job.metadata,
-        job.retention,
+        job.retention, job.headers,
     )  # fmt: skip
     return encode(spec)
 
@@ -278,7 +279,7 @@ def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:
         job=id, number=attempt, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
         tries=tries, retry=read_retry(need.retry), timeout=s.timeout, metadata=s.metadata,
         enqueued_at=int(enqueued_at), started_at=now, progress=progress,
-        suspicion=suspicion, due=int(due),
+        suspicion=suspicion, due=int(due), headers=s.headers,
     )  # fmt: skip
 
 
@@ -330,7 +331,7 @@ def _read_job(fields: Sequence[Any], *, history: bool) -> Job:
         attempt=life.attempt, tries=life.tries, worker=life.worker, started_at=life.started_at, ended_at=life.ended_at,
         cancel_requested=life.cancel, error=life.error, result=life.result, progress=life.progress,
         history=_history(life, past) if history else (), suspicion=0 if life.state.ended else life.suspicion,
-        lost=0 if life.state.ended else life.lost,
+        lost=0 if life.state.ended else life.lost, headers=s.headers,
     )  # fmt: skip
 
 

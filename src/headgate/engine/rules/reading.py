@@ -13,16 +13,25 @@ from headgate.rates import Meter, Pace
 MOST_HOLDERS = 10
 """Holders of a key that an explanation names."""
 UNFINISHED = ("scheduled", "ready", "waiting", "running")
+NOTHING: Mapping[str, int] = {}
 
 
-def queue_statuses(counts: Mapping[tuple[str, str], int], paused: Collection[str]) -> list[QueueStatus]:
-    """Every queue with unfinished jobs, or paused; `counts` are jobs by queue and state."""
+def queue_statuses(
+    counts: Mapping[tuple[str, str], int], paused: Collection[str], oldest: Mapping[str, int] = NOTHING
+) -> list[QueueStatus]:
+    """Every queue with unfinished jobs, or paused; `counts` are jobs by queue and state, `oldest` the first due time
+    of each queue's ready jobs."""
     names = {queue for (queue, state), count in counts.items() if count and state in UNFINISHED} | {*paused}
     found: list[QueueStatus] = []
     for name in sorted(names):
         scheduled, ready, waiting, running = (counts.get((name, state), 0) for state in UNFINISHED)
-        found.append(QueueStatus(name, name in paused, scheduled, ready, waiting, running))
+        found.append(QueueStatus(name, name in paused, scheduled, ready, waiting, running, oldest.get(name)))
     return found
+
+
+def error_contains(error: str | None, text: str) -> bool:
+    """Whether the first line of a job's error contains a text."""
+    return error is not None and text in error.partition("\n")[0]
 
 
 class Serving(NamedTuple):

@@ -17,7 +17,7 @@ PARTS = (
 )  # fmt: skip
 LONE = "open"
 READING = (
-    "book", "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "orphans", "snapshot",
+    "book", "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "orphans", "queues", "snapshot",
     "snapshot_keys", "snapshot_rest", "states", "ticks", "totals", "workers",
 )  # fmt: skip
 """Verbs that write nothing: a server without memory still answers them."""

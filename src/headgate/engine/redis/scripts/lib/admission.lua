@@ -99,6 +99,8 @@ function Admission.refuse(job, refused, uses)
   for _, ident in ipairs(Ledger.drop_except(job, keep)) do Admission.touch(ident) end
   Admission.touch(job.offered_by)
   Admission.touch_rate(refused[1])
+  local name = Book.key(refused[1]).name
+  Admission.parked[name] = (Admission.parked[name] or 0) + 1
   Ledger.park(job, refused, refusals)
 end
 

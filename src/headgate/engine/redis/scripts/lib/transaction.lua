@@ -49,6 +49,7 @@ function Transaction.reset(keys, given)
   Transaction.first_lease, Transaction.number = nil, nil
   Admission.touched, Admission.touches, Admission.unknown, Admission.unknown_seen =
     empty(Admission.touched), empty(Admission.touches), empty(Admission.unknown), empty(Admission.unknown_seen)
+  Admission.parked = empty(Admission.parked)
   Transaction.finished, Transaction.written = false, false
   if Ledger.holdings_known > 2000 then Ledger.holdings, Ledger.holdings_known = {}, 0 end
   if Store.needs_known > 2000 then Store.needs, Store.needs_known = {}, 0 end

@@ -81,6 +81,8 @@ function Transitions.cancel(job)
   end
 end
 
+Transitions.RESTARTED = {failed = true, cancelled = true}
+
 function Transitions.restart(job)
   if job.outcome and job.started_at and job.ended_at then
     Store.remember(job,

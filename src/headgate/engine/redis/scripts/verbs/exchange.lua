@@ -1,8 +1,8 @@
 -- exchange: settle what finished, then claim up to `want` jobs.
 -- input {worker, reports, want, queues or false, number or false, whether suspects above level 1 are wanted}; a report is
 -- five values: kind, job, attempt, value, retry_in
--- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside}, and job and spec of each
--- attempt, raw. Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
+-- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside, parked (name, number …)}, and job
+-- and spec of each attempt, raw. Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
 
 -- The fence: a report counts only for a running attempt of this worker.
 local function report_one(worker, kind, id, attempt, value, retry_in)
@@ -258,6 +258,12 @@ local function tell(started, raw)
   return ids
 end
 
+local function parked()
+  local flat = {}
+  for name, count in pairs(Admission.parked) do flat[#flat + 1], flat[#flat + 2] = name, count end
+  return flat
+end
+
 local function verb(given, raw)
   local worker, reports, want, queues, heavy = given[1], given[2], given[3], given[4], given[6]
   local record = Transaction.in_turn(worker, given[5])
@@ -270,5 +276,5 @@ local function verb(given, raw)
   local ids = tell(Ledger.started, raw)
   local next_due, stops = Transaction.next_due(base .. 'stop:' .. worker)
   local cancelling = stops and call('ZRANGE', base .. 'stop:' .. worker, '0', '-1') or {}
-  return {ids, refused, cancelling, next_due, more, now, Admission.unknown}
+  return {ids, refused, cancelling, next_due, more, now, Admission.unknown, parked()}
 end

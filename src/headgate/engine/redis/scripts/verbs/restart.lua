@@ -1,5 +1,5 @@
 -- restart: failed and cancelled jobs arrive anew, due now.
 -- input {id …}   answers {{id, done, state} …}. Cost: per job its keys.
 local function verb(given)
-  return Transitions.each(given, {failed = true, cancelled = true}, Transitions.restart)
+  return Transitions.each(given, Transitions.RESTARTED, Transitions.restart)
 end

@@ -1,0 +1,51 @@
+-- queues: jobs per state and queue, the paused queues, and since when the first of each queue's ready jobs is due.
+-- input {queue …}, or false for as many of those with ready jobs as one call looks at
+-- answers {{'state:queue', number …}, {paused queue …}, {queue, due …}, {queue … that were left}}
+-- Cost: queues × states; per queue its lines of ready jobs, and the priorities in each.
+local MOST = 200
+
+-- Within a priority the first member is the one that was due first. `width` is that of what stands before the due time.
+local function earliest(key, width)
+  local from, least = '', nil
+  while from do
+    local member = call('ZRANGEBYLEX', key, '[' .. from, '+', 'LIMIT', '0', '1')[1]
+    if not member then break end
+    local due, group = tonumber(sub(member, width + 1, width + 16)) - 1e15, tonumber(sub(member, 1, width)) + 1
+    if not least or due < least then least = due end
+    from = group < 10 ^ width and format('%0' .. width .. 'd', group)
+  end
+  return least
+end
+
+-- Queue → its lines besides the one of all its ready jobs.
+local function other_lines()
+  local found = {}
+  for _, kind in ipairs({'aside', 'suspect'}) do
+    for _, name in ipairs(call('SMEMBERS', base .. kind .. 's')) do
+      local queue = kind == 'suspect' and sub(name, 2) or name
+      if kind == 'aside' or sub(name, 1, 1) ~= 'r' then queue = Text.parted(queue) end
+      local lines = Write.of(found, queue)
+      lines[#lines + 1] = {base .. kind .. ':' .. name, kind == 'suspect' and 3 or 2}
+    end
+  end
+  return found
+end
+
+local function oldest(queue, others)
+  local least = earliest(base .. 'ready:' .. queue, 2)
+  for _, line in ipairs(others or Lines.NONE) do
+    local due = earliest(line[1], line[2])
+    if due and (not least or due < least) then least = due end
+  end
+  return least
+end
+
+local function verb(given)
+  local names, dues, left, others = given or call('SMEMBERS', base .. 'queues'), {}, {}, other_lines()
+  for i, queue in ipairs(names) do
+    local due = i <= MOST and oldest(queue, others[queue])
+    if due then dues[#dues + 1], dues[#dues + 2] = queue, due end
+    if i > MOST then left[#left + 1] = queue end
+  end
+  return {call('HGETALL', base .. 'counts'), call('SMEMBERS', base .. 'paused'), dues, left}
+end
