@@ -59,7 +59,8 @@ def test_the_example_of_a_test_passes_under_pytest(tmp_path: Path) -> None:
 
 
 def test_no_example_is_left_out() -> None:
-    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*PROMISES, "testing_your_tasks"}
+    """The workers over HTTP are run in tests/web/test_http_workers.py."""
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*PROMISES, "testing_your_tasks", "http_worker"}
 
 
 def test_the_first_program_stays_short() -> None:
