@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, QueueInfo, WorkerInfo
+    from headgate.app.schedules import ScheduleInfo
     from headgate.app.steering import Changed
+    from headgate.app.store_info import (
+        HistoryInfo,
+        HolderInfo,
+        KeyInfo,
+        SqlResult,
+        TotalsInfo,
+        WaiterInfo,
+    )
     from headgate.app.stream import JobUpdate
     from headgate.app.task import AsyncTask, SyncTask, Task
     from headgate.app.task_set import TaskSet
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
         JobNotFound,
         LeaseLost,
         LifespanError,
+        LimitNotFound,
         PayloadError,
         ProcessDied,
         RaisedInProcess,
@@ -75,6 +85,8 @@ __all__ = [
     "FloatingLimit",
     "FloatingLimitView",
     "HeadgateError",
+    "HistoryInfo",
+    "HolderInfo",
     "ImportAttempt",
     "ImportLimit",
     "ImportRecord",
@@ -89,9 +101,11 @@ __all__ = [
     "JobNotFound",
     "JobState",
     "JobUpdate",
+    "KeyInfo",
     "LeaseLost",
     "LifespanError",
     "LimitInfo",
+    "LimitNotFound",
     "OverrideInfo",
     "PayloadContext",
     "PayloadError",
@@ -101,15 +115,19 @@ __all__ = [
     "RateLimit",
     "Retry",
     "RetryLater",
+    "ScheduleInfo",
     "SchemaMismatch",
     "SealedPayload",
     "Snooze",
+    "SqlResult",
     "StaleMessage",
     "StateName",
     "SyncTask",
     "Task",
     "TaskDefaults",
     "TaskSet",
+    "TotalsInfo",
+    "WaiterInfo",
     "Worker",
     "WorkerInfo",
     "WrongState",
@@ -130,7 +148,9 @@ _ROOMS = {
     "job": ("JobState",),
     "limits": ("ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
     "limits.imported": ("ImportLimit",),
+    "app.schedules": ("ScheduleInfo",),
     "app.steering": ("Changed",),
+    "app.store_info": ("HistoryInfo", "HolderInfo", "KeyInfo", "SqlResult", "TotalsInfo", "WaiterInfo"),
     "retry": ("Retry",),
     "sealing": ("Codec", "ContextCodec", "PayloadContext", "SealedPayload"),
     "app.defaults": ("TaskDefaults",),

@@ -42,6 +42,11 @@ class Cron:
         self.expression = _five_fields(expression)
         self._check(expression)
 
+    @property
+    def text(self) -> str:
+        """As people read it, in five fields."""
+        return self.expression
+
     def after(self, t: int) -> Iterator[int]:
         """Every time at which it fires later than `t`, in order (microseconds)."""
         last = t

@@ -4,6 +4,7 @@ HeadgateError
 ├── ConfigError           a declaration, option or URL is wrong
 ├── PayloadError          arguments or a result cannot travel: not JSON, too large, not what the task declares
 ├── JobNotFound           no job has this id
+├── LimitNotFound         no limit of this name is declared
 ├── JobExists             a job with this id (or this unique key) is there already
 ├── WrongState            the job is not in a state in which this can be done
 ├── LeaseLost             the worker no longer owns what it reports about
@@ -40,6 +41,10 @@ class PayloadError(HeadgateError, ValueError):
 
 class JobNotFound(HeadgateError, LookupError):
     """No job has this id (it may have been deleted by retention)."""
+
+
+class LimitNotFound(HeadgateError, LookupError):
+    """No limit of this name is declared in this store."""
 
 
 class JobExists(HeadgateError):

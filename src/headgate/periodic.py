@@ -40,6 +40,11 @@ class Every:
         """Every tick later than `t`, in order."""
         return count((t // self.interval + 1) * self.interval, self.interval)
 
+    @property
+    def text(self) -> str:
+        """As people read it."""
+        return f"every {self.interval / SECOND:.15g} s"
+
     def __repr__(self) -> str:
         return f"Every({self.interval / SECOND:g} s)"
 
@@ -52,6 +57,16 @@ class Schedule:
     def __init__(self, ticks: Cron | Every, catch_up: CatchUp = "one") -> None:
         self.ticks = ticks
         self.catch_up: CatchUp = catch_up
+
+    @property
+    def text(self) -> str:
+        """As people read it: `0 2 * * *`, `every 3600 s`."""
+        return self.ticks.text
+
+    @property
+    def timezone(self) -> str:
+        """The zone in which it is read."""
+        return str(self.ticks.zone) if isinstance(self.ticks, Cron) else "UTC"
 
     def next_after(self, t: int) -> int:
         """The first tick later than `t` (microseconds)."""

@@ -196,6 +196,7 @@ def test_queues_are_counted(store: Headgate) -> None:
     document.pop("oldest")
     assert document == {
         "name": "email", "paused": True, "scheduled": 1, "ready": 1, "waiting": 1, "running": 0,
+        "exact": True,
     }  # fmt: skip
 
 

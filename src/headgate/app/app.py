@@ -36,8 +36,10 @@ from headgate.app.known_names import unknown_queues
 from headgate.app.on_commit import OnCommit
 from headgate.app.operations import Operations
 from headgate.app.options import LEAST_RETENTION
+from headgate.app.overview import Overview
 from headgate.app.raw import RawOptions, raw_job
 from headgate.app.remote_work import RemoteWork
+from headgate.app.schedules import Schedules
 from headgate.app.sync import twin
 from headgate.app.transaction import Transaction, of_this_thread
 from headgate.clock import SECOND, duration_us
@@ -81,7 +83,7 @@ class WorkerOptions(TypedDict, total=False):
     max_memory: int | None
 
 
-class App(Declarations, Hooked, Operations):
+class App(Declarations, Hooked, Operations, Overview, Schedules):
     """A set of tasks and limits, and the store that their jobs live in.
 
     `retention` says how long ended jobs are kept: one duration for all, or `{"succeeded": …, "failed": …,

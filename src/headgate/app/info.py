@@ -197,7 +197,8 @@ def _override(override: Override) -> OverrideInfo:
 
 
 class QueueInfo(Info, frozen=True):
-    """A queue that has unfinished jobs or is paused. `oldest` is since when the first of its ready jobs could run."""
+    """A queue that has unfinished jobs or is paused. `oldest` is since when the first of its ready jobs could run.
+    Where `exact` is False, not all were counted: the numbers are lower bounds."""
 
     name: str
     paused: bool
@@ -206,6 +207,7 @@ class QueueInfo(Info, frozen=True):
     waiting: int
     running: int
     oldest: datetime | None
+    exact: bool = True
 
 
 def queue_info(status: QueueStatus) -> QueueInfo:
@@ -218,6 +220,7 @@ def queue_info(status: QueueStatus) -> QueueInfo:
         waiting=status.waiting,
         running=status.running,
         oldest=_when(status.oldest),
+        exact=status.exact,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import msgspec
 
 from headgate.app import internal_jobs
-from headgate.app.client import Client
+from headgate.app.asking import Asking, check_size
 from headgate.app.defaults import TaskDefaults
 from headgate.app.explain import Explanation
 from headgate.app.filters import JobFilter, engine_filter, says_nothing
@@ -27,15 +27,14 @@ from headgate.app.info import (
 )
 from headgate.app.known_names import unknown_cap, unknown_limit, unknown_queue, unknown_task
 from headgate.app.steering import Changed, Verb, fitting_states, steer_ids, steer_matching, steer_one
-from headgate.app.sync import SyncLoop, twin
-from headgate.app.task import AnyTask
+from headgate.app.sync import twin
 from headgate.clock import duration_us, from_us, instant_us
 from headgate.engine.contract import LimitPlace, Override
 from headgate.engine.rules.status import place as status_place
 from headgate.errors import ConfigError
 from headgate.job import INTERNAL_QUEUE
 from headgate.keys import check_text, parse
-from headgate.limits.declared import MAX_NUMBER, check_max
+from headgate.limits.declared import check_max
 
 if TYPE_CHECKING:
     from headgate.app.audit import AuditReport
@@ -47,17 +46,10 @@ LIMITS_PER_STEP = 1000
 Which = str | JobHandle[Any] | Iterable[str | JobHandle[Any]]
 
 
-class Operations:
+class Operations(Asking):
     """The part of an app that looks at a store and steers it. Names like those of `headgate` on the command line."""
 
-    _client: Client
-    _tasks: dict[str, AnyTask]
     _queues: dict[str, TaskDefaults]
-
-    @property
-    def sync_loop(self) -> SyncLoop:
-        """Where the sync twins run."""
-        return self._client.sync_loop
 
     def handle(self, id: str) -> JobHandle[Any]:
         """A handle on a job, without looking whether it exists."""
@@ -122,9 +114,11 @@ class Operations:
         """The store's clock, by which due times, leases and rates go."""
         return from_us(await (await self._client.engine()).clock())
 
-    async def queues(self) -> list[QueueInfo]:
-        """Every queue that has unfinished jobs or is paused."""
-        found = await (await self._client.engine()).queues()
+    async def queues(self, *, most: int | None = None) -> list[QueueInfo]:
+        """Every queue that has unfinished jobs or is paused. With `most` a store may stop counting the jobs of a state
+        once it has found so many."""
+        bound = None if most is None else check_size(most, "most")
+        found = await (await self._client.engine()).queues(most=bound)
         return [queue_info(queue) for queue in found if queue.name != INTERNAL_QUEUE]
 
     async def workers(self) -> list[WorkerInfo]:
@@ -301,13 +295,6 @@ def _place(after: Any) -> LimitPlace | None:
             f"after={after!r}: the last LimitInfo of a page, or its (name, key, tenant), is needed"
         )
     return parts
-
-
-def check_size(value: Any) -> int:
-    """How many records a page holds."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_NUMBER:
-        raise ConfigError(f"size={value!r}: a whole number from 1 to {MAX_NUMBER:,} is needed")
-    return value
 
 
 def _point_out(sentence: str | None) -> None:

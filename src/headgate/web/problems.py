@@ -19,6 +19,7 @@ from headgate.errors import (
     JobExists,
     JobNotFound,
     LeaseLost,
+    LimitNotFound,
     PayloadError,
     SchemaMismatch,
     StaleMessage,
@@ -62,6 +63,7 @@ TITLES: dict[str, tuple[int, str]] = {
 
 _KINDS: tuple[tuple[type[Exception], str], ...] = (
     (JobNotFound, "not-found"),
+    (LimitNotFound, "not-found"),
     (JobExists, "exists"),
     (WrongState, "wrong-state"),
     (LeaseLost, "lease-lost"),
