@@ -6,10 +6,11 @@ from tests.mutants.mutant import Herd, Mutant
 from tests.mutants.telling import TELLING
 
 _SCRIPTS = "engine/redis/scripts/"
-ADMISSION, HOLDING, MOVES, LOSING, LIFE, RATES, LINES, STEP = (
+ADMISSION, LEDGER, HOLDING, MOVES, LOSING, LIFE, RATES, LINES, STEP = (
     f"{_SCRIPTS}lib/{name}.lua"
     for name in (
         "admission",
+        "ledger",
         "holding",
         "transitions",
         "losing",
@@ -19,7 +20,7 @@ ADMISSION, HOLDING, MOVES, LOSING, LIFE, RATES, LINES, STEP = (
         "transaction",
     )
 )
-EXCHANGE, SWEEP = (f"{_SCRIPTS}verbs/{name}.lua" for name in ("exchange", "sweep"))
+EXCHANGE, RESTART, SWEEP = (f"{_SCRIPTS}verbs/{name}.lua" for name in ("exchange", "restart_with", "sweep"))
 
 MUTANTS = [
     # admission
@@ -38,7 +39,7 @@ MUTANTS = [
     Mutant(ADMISSION, "  Admission.touch(job.offered_by)\n  Admission.touch_rate(refused[1])", "  Admission.touch_rate(refused[1])", "a refused job does not pass its offer on"),
     Mutant(ADMISSION, "  for _, use in ipairs(uses) do Admission.take(job, use) end", "  Admission.take(job, uses[1] or {'c', 0})", "only the first key of several is taken"),
     Mutant(ADMISSION, "  if reserved then Admission.drop_unneeded(job, uses) end\n", "", "reservations of withdrawn caps stay"),
-    Mutant(ADMISSION, "  Admission.give_back(job)\n  Ledger.set_aside(job)", "  Ledger.set_aside(job)", "a job that is set aside keeps its offer"),
+    Mutant(ADMISSION, "  Admission.give_back(job)\n  Ledger.set_aside(job, 'aside')", "  Ledger.set_aside(job, 'aside')", "a job that is set aside keeps its offer"),
     Mutant(ADMISSION, "  for ident in pairs(Ledger.let_go_all(job)) do Admission.touch(ident) end", "  Ledger.let_go_all(job)", "slots that come back are not offered"),
     Mutant(ADMISSION, "  if job.offered_by then Admission.touch(job.offered_by) end\n", "", "an offered job that leaves does not pass its offer on"),
     Mutant(ADMISSION, "  if job.waiting_on then Admission.touch_rate(job.waiting_on) end\n", "", "the head of a rate's line leaves without a look at the timer"),
@@ -48,6 +49,15 @@ MUTANTS = [
     Mutant(ADMISSION, "    if claim.served and not claim.served[need.queue] then return false end\n", "", "a short cut starts jobs of queues that the worker does not serve"),
     Mutant(ADMISSION, "    if Admission.is_rate(ident) then Ledger.arm(ident, Admission.timer_of(ident, queues)) end\n", "", "a rate's timer is never set"),
     Mutant(ADMISSION, "when(meter, rule, Ledger.offered(ident, queue) + job.units)", "when(meter, rule, job.units)", "a rate's timer forgets what is offered already"),
+    # threads
+    Mutant(ADMISSION, "  if started then claimer.spare = claimer.spare - 1 end\n", "", "threads that are taken are there for the next job"),
+    Mutant(ADMISSION, "    if threads > claimer.spare then return false end\n", "", "a short cut starts jobs for which there is no thread"),
+    Mutant(LEDGER, "  if why == 'aside' then job.offered_by, job.units = false, 0 end", "  job.offered_by, job.units = false, 0", "a job without a thread loses its offer"),
+    Mutant(EXCHANGE, "  return not is_counted(claimer, task) or claimer.spare > 0", "  return true", "jobs without a thread are met again and again"),
+    Mutant(EXCHANGE, "    one.runs = may_read(record, 'aside', one.job.need.task)", "    one.runs = record.known[one.job.need.task]", "a suspect without a thread holds others back"),
+    # restarts
+    Mutant(RESTART, "  if wrong then Store.refuse(unpack(wrong)) end\n", "", "a restart may name a limit that is not declared"),
+    Mutant(RESTART, "Store.specs[id], job.need = arguments[1 + 2 * i], Store.need(arguments[2 + 2 * i])", "Store.specs[id] = arguments[1 + 2 * i]", "a restart keeps the old keys"),
     # holders
     Mutant(HOLDING, "    key.held = Ledger.held(ident) + 1", "    key.held = Ledger.held(ident)", "a slot that is taken does not count in its own step"),
     Mutant(HOLDING, "  Ledger.at(ident).held = Ledger.held(ident) - 1", "  Ledger.at(ident).held = Ledger.held(ident)", "a slot that is given back counts until the step ends"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Filter, Limit, Settings, Worker
+from headgate.engine.contract import Filter, Limit, Settings, Succeeded, Worker
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.catalogue import VERSION
 from headgate.engine.redis.url import parse
@@ -26,6 +26,12 @@ def make_old(server: RedisProcess) -> None:
             assert isinstance(record, bytes)
             client.hset(BASE + "workers", worker, msgspec.msgpack.encode(msgspec.msgpack.decode(record)[:5]))
         client.hset(BASE + "meta", "version", 1)
+
+
+def shortened(packed: object, length: int) -> bytes:
+    """The first so many values of a packed list."""
+    assert isinstance(packed, bytes)
+    return msgspec.msgpack.encode(msgspec.msgpack.decode(packed)[:length])
 
 
 async def test_data_of_version_1_is_brought_up_to_ours(
@@ -61,6 +67,29 @@ async def test_data_of_version_1_is_brought_up_to_ours(
         assert {attempt.suspicion for attempt in attempts} <= {0, 1}
     assert await engine.count(Filter(states=(JobState.RUNNING,))) == len(jobs)
     assert {line.max for line in await engine.limits("F") if line.key != "F"} == {7}
+
+
+async def test_data_of_version_2_is_read_as_it_is(start_server: StartServer, open_engine: OpenEngine) -> None:
+    """It knew neither headers nor tasks that need threads."""
+    server = start_server()
+    before = await open_engine(server.url, check=False)
+    await before.enqueue([NewJob(f"j{n}", "t") for n in range(3)])
+    await before.register(Worker("old", frozenset({"t"}), concurrency=7))
+    await before.exchange("old", [], 1)
+    await before.close()
+    with server.client() as client:
+        for key in client.keys(BASE + "spec:*"):
+            client.set(key, shortened(client.get(key), 10))
+        client.hset(BASE + "workers", "old", shortened(client.hget(BASE + "workers", "old"), 7))
+        client.hset(BASE + "meta", "version", 2)
+
+    engine = await open_engine(server.url)
+    assert await engine.version() == VERSION
+    (worker,) = await engine.workers()
+    assert (worker.worker.concurrency, worker.worker.threaded, worker.running) == (7, frozenset(), 1)
+    (attempt,) = (await engine.exchange("old", [Succeeded("j0", 1)], 1, threads=0)).attempts
+    assert (attempt.job, attempt.headers) == ("j1", None)
+    assert [job and job.headers for job in await engine.get(["j0", "j2"])] == [None, None]
 
 
 async def test_migrating_says_from_which_version(start_server: StartServer) -> None:

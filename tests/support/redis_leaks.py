@@ -169,6 +169,7 @@ class _Partition:
         ready = {need.queue for need, life in self.jobs.values() if life.state == "ready"}
         found += self._same("queues", set(self._all("queues")), ready)
         found += self._same("asides", set(self._all("asides")), self._family("aside:"))
+        found += self._same("threads", set(self._all("threads")), self._family("thread:"))
         found += self._same("suspects", set(self._all("suspects")), self._family("suspect:"))
         found += self._suspects()
         idle = set(self._all("timers")) - set(waiting)
@@ -208,7 +209,7 @@ class _Partition:
         """Every entry of a line is a job in that state, and the lines hold as many as there are."""
         found: list[str] = []
         for state, families in {
-            "ready": ("ready:", "aside:", "suspect:"),
+            "ready": ("ready:", "aside:", "thread:", "suspect:"),
             "waiting": ("wait:",),
             "running": ("run:",),
         }.items():

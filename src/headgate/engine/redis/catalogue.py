@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-VERSION = 2
+VERSION = 3
 """Of the data. Scripts refuse any other; opening brings older data up to it (open.lua)."""
 
 Lasts = Literal["always", "while used", "until retention"]
@@ -48,6 +48,7 @@ SINGLE: dict[str, Kind] = {
     "scheduled": Kind("zset", "while used", "jobs by due time"),
     "queues": Kind("set", "while used", "queues with ready jobs, set aside or not"),
     "asides": Kind("set", "while used", "(queue, task) with jobs set aside"),
+    "threads": Kind("set", "while used", "(queue, task) with jobs set aside for lack of threads"),
     "suspects": Kind("set", "while used", "lines of ready suspects (rule 15)"),
     "offers": Kind("hash", "while used", "(queue, key) → units promised to ready jobs"),
     "waitqs": Kind("hash", "while used", "key → the queues with waiters on it"),
@@ -73,10 +74,13 @@ FAMILIES: dict[str, Kind] = {
     ),
     "ready:": Kind("zset", "while used", "line of a queue's ready jobs"),
     "aside:": Kind("zset", "while used", "line of ready jobs of (queue, task) that no worker knew"),
+    "thread:": Kind(
+        "zset", "while used", "line of ready jobs of (queue, task) for which a worker had no thread"
+    ),
     "suspect:": Kind(
         "zset",
         "while used",
-        "line of ready suspects: `r` and a queue, or `a` and the (queue, task) set aside",
+        "line of ready suspects: `r` and a queue, or `a` or `t` and the (queue, task) set aside",
     ),
     "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),
     "held:": Kind(

@@ -54,7 +54,7 @@ class RedisPart(Part):
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         row = [
             worker.id, sorted(worker.tasks), or_false(worker.queues), worker.lease, worker.host, worker.pid,
-            worker.concurrency,
+            worker.concurrency, sorted(worker.threaded),
         ]  # fmt: skip
         return await self._ask("register", row, now)
 
@@ -79,12 +79,12 @@ class RedisPart(Part):
         now: int | None = None,
     ) -> Exchanged:
         served = False if queues is None else list(queues)
-        given = (worker, packed_reports(reports), want, served, or_false(number), suspects)
+        given = (worker, packed_reports(reports), want, served, or_false(number), suspects, or_false(threads))
         engine = self._engine
         answer, raw = await engine.store.one(self._partition, "exchange", given, now=engine.now(now))
         exchanged, unreadable = _exchanged(answer, raw)
         if unreadable:
-            given = (worker, packed_reports(unreadable), 0, False, False, False)
+            given = (worker, packed_reports(unreadable), 0, False, False, False, False)
             await engine.store.one(self._partition, "exchange", given, now=engine.now(now))
         return exchanged
 

@@ -92,8 +92,8 @@ read_attempts = msgspec.msgpack.Decoder(list[tuple[int, AttemptOutcome, int, int
 _HEAD = Struct(">BBBdddIIIdIdddI")
 _LENGTH = Struct(">I")
 _TAIL = Struct(">IId")
-_SUSPECT = 128
-"""Added to the state of a job that has a tail."""
+_SUSPECT, _THREAD = 128, 64
+"""Added to the state of a job that has a tail, and of one that is set aside for lack of threads."""
 _STATES: list[JobState] = list(JobState)
 _OUTCOMES: list[AttemptOutcome | None] = [
     None,
@@ -124,7 +124,7 @@ def read_record(record: bytes) -> tuple[Life, Need]:
     progress, at = _text(record, at)
     result, at = _text(record, at)
     suspicion, lost, lost_after = _TAIL.unpack_from(record, at) if state > _SUSPECT else (0, 0, 0)
-    name = _STATES[int(state) % _SUSPECT - 1]
+    name = _STATES[int(state) % _THREAD - 1]
     ended = name.ended
     life = Life(
         state=name, outcome=_OUTCOMES[int(outcome)], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
@@ -261,9 +261,10 @@ def read_override(row: Packed) -> Override:
 
 def read_worker(id: str, row: Packed) -> tuple[Worker, int]:
     """What a worker registered with, and when."""
-    tasks, queues, lease, host, pid, concurrency, registered_at, *_ = row
+    tasks, queues, lease, host, pid, concurrency, registered_at, *rest = row
     served = None if queues is False else tuple(queues)
-    return Worker(id, frozenset(tasks), served, lease, host, pid, concurrency), registered_at
+    threaded: frozenset[str] = frozenset(rest[1] if len(rest) > 1 else ())
+    return Worker(id, frozenset(tasks), served, lease, host, pid, concurrency, threaded), registered_at
 
 
 def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:

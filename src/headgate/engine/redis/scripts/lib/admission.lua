@@ -127,26 +127,40 @@ function Admission.claim(job)
   return true
 end
 
-function Admission.claim_known(job, known)
-  if known[job.need.task] then return Admission.claim(job) end
+-- `claimer` is the worker's registration: the tasks that it knows, those that need a thread, and how many threads it
+-- has to spare (false: any number).
+function Admission.claim_known(job, claimer)
+  local task = job.need.task
+  if claimer.known[task] then return Admission.claim_with_thread(job, claimer) end
   Admission.give_back(job)
-  Ledger.set_aside(job)
-  if not Admission.unknown_seen[job.need.task] then
-    Admission.unknown_seen[job.need.task] = true
-    Admission.unknown[#Admission.unknown + 1] = job.need.task
+  Ledger.set_aside(job, 'aside')
+  if not Admission.unknown_seen[task] then
+    Admission.unknown_seen[task] = true
+    Admission.unknown[#Admission.unknown + 1] = task
   end
   return false
 end
 
+function Admission.claim_with_thread(job, claimer)
+  if not claimer.spare or not claimer.threaded[job.need.task] then return Admission.claim(job) end
+  if claimer.spare < 1 then
+    if not job.aside then Ledger.set_aside(job, 'thread') end
+    return false
+  end
+  local started = Admission.claim(job)
+  if started then claimer.spare = claimer.spare - 1 end
+  return started
+end
+
 -- Claims up to `want` jobs in rounds; whether it stopped because it had looked at enough.
-function Admission.claim_many(want, known, ready)
+function Admission.claim_many(want, claimer, ready)
   local looks = want + Admission.LOOK_MORE
   while want > 0 and looks > 0 do
     local asked = math.min(want, looks)
     local found = ready(asked)
     looks = looks - #found
     for _, job in ipairs(found) do
-      if Admission.claim_known(job, known) then want = want - 1 end
+      if Admission.claim_known(job, claimer) then want = want - 1 end
     end
     if Admission.offer() == 0 and #found < asked then return false end
   end
@@ -195,7 +209,7 @@ end
 -- A short cut from waiting to running, in a step that will claim whatever it makes ready. Where no other job is ready,
 -- and each waiter needs one slot of the key it waits on and nothing else, they cannot get in each other's way:
 -- offering and claiming them comes to the same as starting them. Unless several queues wait on one key: their first
--- waiters compete for its room, and the claim decides in which order. `claim` is {want, known tasks, served queues or
+-- waiters compete for its room, and the claim decides in which order. `claim` is {want, claimer, served queues or
 -- false}; a worker that names its queues claims them one after the other, so that the short cut takes a single queue.
 function Admission.is_straight(claim, ids, waiting)
   if not claim or #ids > claim.want or next(Lines.suspected) ~= nil then return false end
@@ -205,15 +219,21 @@ function Admission.is_straight(claim, ids, waiting)
   for _, line in pairs(Lines.readies) do
     if line.more > 0 then return false end
   end
+  local claimer, threads = claim.claimer, 0
   for i = 1, #ids do
     local job = Store.jobs[ids[i]]
     if not job or job.state ~= 'waiting' then return false end
     local need, uses = job.need, Ledger.uses(job)
+    if claimer.threaded[need.task] then threads = threads + 1 end
     if job.suspicion > 0 or (claim.served and need.queue ~= Store.jobs[ids[1]].need.queue) then return false end
-    if #uses ~= 1 or job.units ~= 1 or job.holds or not claim.known[need.task] then return false end
+    if #uses ~= 1 or job.units ~= 1 or job.holds or not claimer.known[need.task] then return false end
     if claim.served and not claim.served[need.queue] then return false end
     local rule = Book.rule(uses[1][1])
     if rule.rate or not rule.max or rule.max > Admission.OFFER_MOST then return false end
+  end
+  if claimer.spare then
+    if threads > claimer.spare then return false end
+    claimer.spare = claimer.spare - threads
   end
   return true
 end

@@ -97,8 +97,8 @@ end
 function Store.line(job)
   local need = job.need
   if job.state == 'waiting' then return Lines.waiting(job.waiting_on, need.queue) end
-  if job.suspicion > 0 then return Lines.suspects(need.queue, job.aside and need.task) end
-  return job.aside and Lines.aside(need.queue, need.task) or Lines.ready(need.queue)
+  if job.suspicion > 0 then return Lines.suspects(need.queue, job.aside, need.task) end
+  return job.aside and Lines.aside(job.aside, need.queue, need.task) or Lines.ready(need.queue)
 end
 
 function Store.touch(job)

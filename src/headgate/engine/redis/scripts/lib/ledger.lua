@@ -229,9 +229,12 @@ function Ledger.park(job, use, refusals)
   if job.holds then Ledger.limit_reservations(job, false) end
 end
 
-function Ledger.set_aside(job)
+-- Its task is unknown to the worker that met it ('aside'), or that has no thread left for it ('thread'): then it keeps
+-- what it was offered.
+function Ledger.set_aside(job, why)
   Store.leave(job)
-  job.aside, job.offered_by, job.units = true, false, 0
+  job.aside = why
+  if why == 'aside' then job.offered_by, job.units = false, 0 end
   Store.enter(job)
 end
 

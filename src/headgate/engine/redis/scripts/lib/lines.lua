@@ -37,23 +37,24 @@ function Lines.ready(queue)
   return line
 end
 
-function Lines.aside(queue, task)
-  local key = Text.join(queue, task)
+-- Ready jobs of a task that were set aside: 'aside' because it was unknown, 'thread' for lack of threads.
+function Lines.aside(why, queue, task)
+  local key = why .. ':' .. Text.join(queue, task)
   local line = Lines.asides[key]
   if not line then
-    line = Lines.make('aside', 'aside:' .. key, queue, task)
+    line = Lines.make(why, key, queue, task)
     Lines.asides[key] = line
   end
   return line
 end
 
 -- Ready suspects of a queue, or those of a task in it that were set aside: apart from the other ready jobs.
-function Lines.suspects(queue, task)
-  local name = task and 'a' .. Text.join(queue, task) or 'r' .. queue
+function Lines.suspects(queue, why, task)
+  local name = why and sub(why, 1, 1) .. Text.join(queue, task) or 'r' .. queue
   local line = Lines.suspected[name]
   if not line then
-    line = Lines.make('suspect', 'suspect:' .. name, queue, task)
-    line.name, Lines.suspected[name] = name, line
+    line = Lines.make('suspect', 'suspect:' .. name, queue, why and task)
+    line.name, line.why, Lines.suspected[name] = name, why, line
   end
   return line
 end
@@ -191,8 +192,8 @@ function Lines.index(line, exists)
     call(exists and 'SADD' or 'SREM', base .. 'suspects', line.name)
     return
   end
-  if line.kind == 'aside' then
-    call(exists and 'SADD' or 'SREM', base .. 'asides', Text.join(line.queue, line.other))
+  if line.kind == 'aside' or line.kind == 'thread' then
+    call(exists and 'SADD' or 'SREM', base .. line.kind .. 's', Text.join(line.queue, line.other))
     return
   end
   local ident, queues = line.other, {}

@@ -10,11 +10,11 @@
 -- State, outcome, flags (worker, started, aside, cancel, refusals, error, progress, result); due, seq, enqueued_at;
 -- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
 -- offered_by, waiting_on, holds (packed), error, progress, result. records.py reads the same.
--- A job that was ever lost with its worker has a tail (suspicion, lost, lost_after), and SUSPECT is added to its state:
--- nearly all jobs have none of this.
+-- A job that was ever lost with its worker has a tail (suspicion, lost, lost_after), and SUSPECT is added to its state;
+-- THREAD is if it is set aside for lack of threads. Nearly all jobs have none of this.
 Store.LAYOUT = '>BBBdddI4I4I4dI4dddI4c0I4c0I4c0I4c0I4c0I4c0I4c0I4c0'
 Store.TAIL = '>I4I4d'
-Store.SUSPECT = 128
+Store.SUSPECT, Store.THREAD = 128, 64
 Store.SEQ_AT = 12 -- where in it seq stands
 Store.STATES = {'scheduled', 'ready', 'waiting', 'running', 'succeeded', 'failed', 'cancelled'}
 Store.OUTCOMES = {'succeeded', 'failed', 'cancelled', 'snoozed', 'released', 'lost'}
@@ -138,10 +138,12 @@ function Store.read(id, text)
     state = state - Store.SUSPECT
     job.suspicion, job.lost, job.lost_after = struct.unpack(Store.TAIL, text, tail)
   end
+  local aside = flags.aside and 'aside'
+  if state > Store.THREAD then state, aside = state - Store.THREAD, 'thread' end
   local name = Store.STATES[state]
   worker = flags.worker and worker
   job.state, job.was, job.worker, job.was_worker = name, name, worker, worker
-  job.cancel, job.was_cancel, job.aside = flags.cancel, flags.cancel, flags.aside
+  job.cancel, job.was_cancel, job.aside = flags.cancel, flags.cancel, aside
   job.due, job.seq, job.enqueued_at, job.attempt, job.tries = due, seq, enqueued_at, attempt, tries
   job.past, job.units, job.refusals = past, units, flags.refusals and refusals
   job.started_at, job.ended_at, job.expires_at = flags.started and started_at, ended_at, expires_at
@@ -155,12 +157,13 @@ end
 function Store.folded(job)
   local worker, started_at, refusals, holds = job.worker, job.started_at, job.refusals, job.holds
   local error, progress, result, need = job.error, job.progress, job.result, job.need.text
-  local flags = (worker and 1 or 0) + (started_at and 2 or 0) + (job.aside and 4 or 0) + (job.cancel and 8 or 0)
-    + (refusals and 16 or 0) + (error and 32 or 0) + (progress and 64 or 0) + (result and 128 or 0)
+  local flags = (worker and 1 or 0) + (started_at and 2 or 0) + (job.aside == 'aside' and 4 or 0)
+    + (job.cancel and 8 or 0) + (refusals and 16 or 0) + (error and 32 or 0) + (progress and 64 or 0) + (result and 128 or 0)
   local offered_by, waiting_on = job.offered_by or '', job.waiting_on or ''
   worker, error, progress, result = worker or '', error or '', progress or '', result or ''
   holds = holds and holds.text or ''
   local state, tail = Store.CODES[job.state], ''
+  if job.aside == 'thread' then state = state + Store.THREAD end
   if job.lost_after > 0 or job.lost > 0 then
     state, tail = state + Store.SUSPECT, struct.pack(Store.TAIL, job.suspicion, job.lost, job.lost_after)
   end

@@ -40,13 +40,14 @@ function Store.salvage(id, text)
   Store.newborn(job, false, now, now)
   local ok, state, _, number, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, _, expires_at,
     _, worker, offered_by, waiting_on, holds = pcall(struct.unpack, Store.LAYOUT, text)
-  local name = ok and Store.STATES[state % Store.SUSPECT]
+  local name = ok and Store.STATES[state % Store.THREAD]
   if name then
     local flags = Store.flags[number] or Store.flags_of(number)
     local held, keys = pcall(Ledger.holding, holds)
     job.due, job.seq, job.enqueued_at, job.attempt, job.tries, job.past = due, seq, enqueued_at, attempt, tries, past
     job.units, job.refusals, job.started_at = units, flags.refusals and refusals, flags.started and started_at
-    job.worker, job.cancel, job.aside = flags.worker and worker, flags.cancel, flags.aside
+    job.worker, job.cancel = flags.worker and worker, flags.cancel
+    job.aside = flags.aside and 'aside' or state % Store.SUSPECT > Store.THREAD and 'thread'
     job.offered_by, job.waiting_on = offered_by ~= '' and offered_by, waiting_on ~= '' and waiting_on
     job.holds = holds ~= '' and held and keys
     job.was_worker, job.was_cancel, job.was_holds = job.worker, job.cancel, job.holds

@@ -144,8 +144,8 @@ function Transaction.next_due(other)
   return due, any
 end
 
--- The registration of a worker with a good lease: {tasks, queues, lease, …}, see register.lua, and `known`, its
--- tasks as a set.
+-- The registration of a worker with a good lease: {tasks, queues, lease, …}, see register.lua, and as sets its tasks
+-- (`known`) and those of them that need a thread (`threaded`).
 -- Remembered by its text, since a worker asks thousands of times and hardly ever changes.
 function Transaction.leased(worker)
   local first = call('ZRANGE', base .. 'leases', '0', '0', 'WITHSCORES')
@@ -155,8 +155,9 @@ function Transaction.leased(worker)
   local text = call('HGET', base .. 'workers', worker)
   if Transaction.worker_text ~= text then
     local record = parse(text)
-    record.known = {}
+    record.known, record.threaded = {}, {}
     for _, task in ipairs(record[1]) do record.known[task] = true end
+    for _, task in ipairs(record[9] or Lines.NONE) do record.threaded[task] = record.known[task] end
     Transaction.worker_text, Transaction.worker = text, record
   end
   return Transaction.worker

@@ -1,8 +1,9 @@
 -- exchange: settle what finished, then claim up to `want` jobs.
--- input {worker, reports, want, queues or false, number or false, whether suspects above level 1 are wanted}; a report is
--- five values: kind, job, attempt, value, retry_in
+-- input {worker, reports, want, queues or false, number or false, whether suspects above level 1 are wanted, threads or
+-- false}; a report is five values: kind, job, attempt, value, retry_in
 -- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside, parked (name, number …)}, and job
--- and spec of each attempt, raw. Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never what waits.
+-- and spec of each attempt, raw. Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never
+-- what waits.
 
 -- The fence: a report counts only for a running attempt of this worker.
 local function report_one(worker, kind, id, attempt, value, retry_in)
@@ -17,12 +18,28 @@ local function report_one(worker, kind, id, attempt, value, retry_in)
   return true
 end
 
--- Lines of a queue that a worker may claim from: ready, and set aside by workers that did not know the task. Suspects
--- stand in lines of their own.
-local function add_lines(lines, queue, asides, known)
+-- Whether a claim counts the threads that jobs of this task take.
+local function is_counted(claimer, task)
+  return claimer.spare and claimer.threaded[task]
+end
+
+-- Whether it reads a line of jobs that were set aside. Those that were so for lack of threads it reads like others where
+-- it has some, and where it does not know the task.
+local function may_read(claimer, why, task)
+  if why == 'aside' and not claimer.known[task] then return false end
+  return not is_counted(claimer, task) or claimer.spare > 0
+end
+
+-- Lines of a queue that a worker may claim from: ready, and set aside. Of `few` it takes no more than it has threads.
+-- Suspects stand in lines of their own.
+local function add_lines(lines, few, queue, asides, claimer)
   lines[#lines + 1] = Lines.ready(queue)
   for _, aside in ipairs(asides) do
-    if aside[1] == queue and known[aside[2]] then lines[#lines + 1] = Lines.aside(queue, aside[2]) end
+    local why, of, task = aside[1], aside[2], aside[3]
+    if of == queue and may_read(claimer, why, task) then
+      local into = is_counted(claimer, task) and few or lines
+      into[#into + 1] = Lines.aside(why, queue, task)
+    end
   end
 end
 
@@ -39,20 +56,28 @@ local function first_of(lines, most, first, others)
   return found
 end
 
+local function joined(some, others)
+  for _, value in ipairs(others or Lines.NONE) do some[#some + 1] = value end
+  return some
+end
+
 local function set_of(list)
   local set = {}
   for _, value in ipairs(list) do set[value] = true end
   return set
 end
 
+-- Lines set aside, stored or of this step: {why, queue, task}.
 local function all_asides(stored)
   local found, seen = {}, {}
-  for _, text in ipairs(stored) do
-    local queue, task = Text.parted(text)
-    seen[text], found[#found + 1] = true, {queue, task}
+  for why, texts in pairs(stored) do
+    for _, text in ipairs(texts) do
+      local queue, task = Text.parted(text)
+      seen[why .. ':' .. text], found[#found + 1] = true, {why, queue, task}
+    end
   end
-  for text, line in pairs(Lines.asides) do
-    if not seen[text] then found[#found + 1] = {line.queue, line.other} end
+  for key, line in pairs(Lines.asides) do
+    if not seen[key] then found[#found + 1] = {line.kind, line.queue, line.other} end
   end
   return found
 end
@@ -60,13 +85,13 @@ end
 -- What a claim looks through: queues with ready jobs, paused queues, lines set aside, lines of suspects; nil where there
 -- is none of it.
 local function survey()
-  local queues, paused, asides, suspects = base .. 'queues', base .. 'paused', base .. 'asides', base .. 'suspects'
-  local count = call('EXISTS', queues, paused, asides, suspects)
+  local queues, paused, suspects = base .. 'queues', base .. 'paused', base .. 'suspects'
+  local count = call('EXISTS', queues, paused, suspects, base .. 'asides', base .. 'threads')
   if count == 0 then return nil end
-  local found = {queues = call('SMEMBERS', queues), paused = {}, asides = {}, suspects = {}}
+  local found = {queues = call('SMEMBERS', queues), paused = Lines.NONE, asides = Lines.NONE, suspects = Lines.NONE}
   if count > 1 or #found.queues == 0 then
-    found.paused, found.asides = set_of(call('SMEMBERS', paused)), call('SMEMBERS', asides)
-    found.suspects = call('SMEMBERS', suspects)
+    found.paused, found.suspects = set_of(call('SMEMBERS', paused)), call('SMEMBERS', suspects)
+    found.asides = {aside = call('SMEMBERS', base .. 'asides'), thread = call('SMEMBERS', base .. 'threads')}
   end
   return found
 end
@@ -75,7 +100,7 @@ end
 local function all_queues(stored, asides)
   local names = set_of(stored)
   for queue in pairs(Lines.readies) do names[queue] = true end
-  for _, aside in ipairs(asides) do names[aside[1]] = true end
+  for _, aside in ipairs(asides) do names[aside[2]] = true end
   for _, line in pairs(Lines.suspected) do names[line.queue] = true end
   return names
 end
@@ -98,17 +123,19 @@ local function groups_of(queues, asides, found)
 end
 
 -- Lines of suspects of some queues that the worker may claim from.
-local function suspect_lines(names, stored, known)
+local function suspect_lines(names, stored, claimer)
   local lines, mine, seen = {}, set_of(names), {}
   local function add(line)
-    if mine[line.queue] and (not line.other or known[line.other]) then lines[#lines + 1] = line end
+    if mine[line.queue] and (not line.why or may_read(claimer, line.why, line.other)) then lines[#lines + 1] = line end
   end
   for _, name in ipairs(stored) do
     seen[name] = true
-    if sub(name, 1, 1) == 'r' then
-      add(Lines.suspects(sub(name, 2), false))
+    local mark, rest = sub(name, 1, 1), sub(name, 2)
+    if mark == 'r' then
+      add(Lines.suspects(rest, false))
     else
-      add(Lines.suspects(Text.parted(sub(name, 2))))
+      local queue, task = Text.parted(rest)
+      add(Lines.suspects(queue, mark == 'a' and 'aside' or 'thread', task))
     end
   end
   for name, line in pairs(Lines.suspected) do
@@ -128,10 +155,10 @@ local function running(worker)
 end
 
 -- The first suspects as {job, number of its group}, gravest first, then group by group; `heavy`: not only light ones.
-local function suspects_in(groups, most, known, stored, heavy)
+local function suspects_in(groups, most, claimer, stored, heavy)
   local found, first = {}, heavy and Lines.first or Lines.first_light
   for number, names in ipairs(groups) do
-    local members, ranks = first_of(suspect_lines(names, stored, known), most, first), {}
+    local members, ranks = first_of(suspect_lines(names, stored, claimer), most, first), {}
     for i, member in ipairs(members) do ranks[i] = sub(member, 2) end
     for i, job in ipairs(Store.ranked(ranks)) do
       found[#found + 1] = {job = job, group = number, mark = sub(members[i], 1, 1), place = #found}
@@ -144,19 +171,20 @@ local function suspects_in(groups, most, known, stored, heavy)
   return found
 end
 
--- Which suspects are claimed now: as far as the worker has room for them, and all of tasks that it does not know, which
--- will be set aside. Answers the grave ones, to be tried before anything else, and the ranks of the others by group.
+-- Which suspects are claimed now: as far as the worker has room for them, and all that it cannot run, which will be set
+-- aside. Answers the grave ones, to be tried before anything else, and the ranks of the others by group.
 -- Cost: what the worker runs and what it wants, where there are ready suspects; else nothing.
 local function first_suspects(groups, most, worker, record, stored, heavy)
   if #stored == 0 and next(Lines.suspected) == nil then return Lines.NONE, Lines.NONE end
-  local all, mine, grave, light = suspects_in(groups, most, record.known, stored, heavy), {}, {}, {}
+  local all, mine, grave, light = suspects_in(groups, most, record, stored, heavy), {}, {}, {}
   for _, one in ipairs(all) do
-    if record.known[one.job.need.task] then mine[#mine + 1] = one.job end
+    one.runs = may_read(record, 'aside', one.job.need.task)
+    if one.runs then mine[#mine + 1] = one.job end
   end
   local fit = #mine > 0 and Blame.first(mine, record[6], running(worker))
   for _, one in ipairs(all) do
     local job = one.job
-    if not record.known[job.need.task] or fit[job] then
+    if not one.runs or fit[job] then
       if job.suspicion >= Blame.GRAVE then
         grave[#grave + 1] = job
       else
@@ -187,10 +215,11 @@ local function ready_jobs(queues, worker, record, found, heavy)
     local left, all_lines = most - #grave, {}
     for number, names in ipairs(groups) do
       if #members >= left then break end
-      local lines = {}
-      for _, queue in ipairs(names) do add_lines(lines, queue, asides, record.known) end
-      all_lines[number] = lines
-      local first = first_of(lines, left - #members, Lines.first, light[number])
+      local lines, few, others = {}, {}, light[number]
+      for _, queue in ipairs(names) do add_lines(lines, few, queue, asides, record) end
+      if #few > 0 then others = joined(first_of(few, math.min(left - #members, record.spare), Lines.first), others) end
+      all_lines[number] = #few > 0 and joined(few, lines) or lines
+      local first = first_of(lines, left - #members, Lines.first, others)
       if #groups == 1 then
         members = first
       else
@@ -217,8 +246,8 @@ end
 local function claim(want, queues, worker, record, found, heavy)
   local left = want - #Ledger.started
   if left < 1 or not (found or is_anybody_ready()) then return false end
-  found = found or {queues = {}, paused = {}, asides = {}, suspects = {}}
-  return Admission.claim_many(left, record.known, ready_jobs(queues, worker, record, found, heavy))
+  found = found or {queues = Lines.NONE, paused = Lines.NONE, asides = Lines.NONE, suspects = Lines.NONE}
+  return Admission.claim_many(left, record, ready_jobs(queues, worker, record, found, heavy))
 end
 
 local function put_in_order(jobs)
@@ -267,9 +296,10 @@ end
 local function verb(given, raw)
   local worker, reports, want, queues, heavy = given[1], given[2], given[3], given[4], given[6]
   local record = Transaction.in_turn(worker, given[5])
+  record.spare = given[7]
   local found = want > 0 and survey()
   Ledger.claimer, Ledger.none_ready = worker, found == nil
-  local claims = want > 0 and not found and {want = want, known = record.known, served = queues and set_of(queues)}
+  local claims = want > 0 and not found and {want = want, claimer = record, served = queues and set_of(queues)}
   local refused = settle(worker, reports, claims)
   local more = want > 0 and claim(want, queues, worker, record, found, heavy)
   Transaction.finish()

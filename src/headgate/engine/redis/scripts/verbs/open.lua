@@ -1,6 +1,7 @@
 -- open: find or found the store of a partition. Stands alone.
 -- KEYS[1] meta   ARGV[1] version   ARGV[2] a new epoch   ARGV[3] how many partitions   ARGV[4…] names of other keys
--- Data of version 1 is brought up to version 2 here: it lacks nothing but the indexes of computed numbers.
+-- Older data is brought up to that version here. What 1 has not is the indexes of computed numbers; what 2 has not, tasks
+-- that need threads, is nothing to be made.
 -- Answers {version before (0: founded now), epoch, partitions}; {'foreign', key} for keys of another program;
 -- {'denied', why} for a user without the rights that scripts need. Cost: constant.
 local meta = KEYS[1]
@@ -58,7 +59,7 @@ if found[1] == '1' then
     redis.call('ZADD', base .. 'computes', 0, string.match(text, '^[^=]*') .. '=' .. ident)
     redis.call('ZADD', base .. 'refreshed', now, ident)
   end
-  redis.call('HSET', meta, 'version', ARGV[1])
 end
+if found[1] and found[1] ~= ARGV[1] then redis.call('HSET', meta, 'version', ARGV[1]) end
 if found[1] then return {found[1], found[2], found[3]} end
 return {'0', ARGV[2], ARGV[3]}

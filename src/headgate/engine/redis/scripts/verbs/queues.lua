@@ -20,10 +20,10 @@ end
 -- Queue → its lines besides the one of all its ready jobs.
 local function other_lines()
   local found = {}
-  for _, kind in ipairs({'aside', 'suspect'}) do
+  for _, kind in ipairs({'aside', 'thread', 'suspect'}) do
     for _, name in ipairs(call('SMEMBERS', base .. kind .. 's')) do
       local queue = kind == 'suspect' and sub(name, 2) or name
-      if kind == 'aside' or sub(name, 1, 1) ~= 'r' then queue = Text.parted(queue) end
+      if kind ~= 'suspect' or sub(name, 1, 1) ~= 'r' then queue = Text.parted(queue) end
       local lines = Write.of(found, queue)
       lines[#lines + 1] = {base .. kind .. ':' .. name, kind == 'suspect' and 3 or 2}
     end
