@@ -12,6 +12,7 @@ Both answer: how many whole tokens are there, when will there be `units` of them
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from typing import Protocol
 
@@ -111,7 +112,7 @@ class Window:
         return now
 
     def spend(self, pace: Pace, units: int, now: int) -> None:
-        self.starts.append((now, units))
+        insort(self.starts, (now, units))  # a clock may go back
         self.spent += units
 
     def idle(self, pace: Pace, now: int) -> bool:

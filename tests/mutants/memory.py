@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants import rates
 from tests.mutants.mutant import Herd, Mutant
 
 ADMISSION, MOVES, LIFE, BLAME = (
@@ -494,7 +495,7 @@ MUTANTS = [
 _PURE = ("admission", "audit", "blame", "blame_outcomes", "keys", "lifecycle", "limits", "rates", "retry")
 
 HERD = Herd(
-    MUTANTS,
+    [*MUTANTS, *rates.MEMORY],
     [
         [
             *(f"tests/unit/test_{name}.py" for name in _PURE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants import rates
 from tests.mutants.mutant import Herd, Mutant
 from tests.mutants.telling import TELLING
 
@@ -125,7 +126,7 @@ MUTANTS = [
 ]  # fmt: skip
 
 HERD = Herd(
-    MUTANTS,
+    [*MUTANTS, *rates.POSTGRES],
     [
         [*TELLING, "-k", "postgres"],
         ["tests/conformance", "tests/model", "-k", "postgres", "-m", "not slow"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants import rates
 from tests.mutants.mutant import Herd, Mutant
 from tests.mutants.telling import TELLING
 
@@ -102,7 +103,7 @@ MUTANTS = [
 ]  # fmt: skip
 
 HERD = Herd(
-    MUTANTS,
+    [*MUTANTS, *rates.REDIS],
     [
         [*TELLING, "-k", "valkey"],
         ["tests/conformance", "-k", "valkey", "-m", "not slow"],

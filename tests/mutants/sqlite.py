@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tests.mutants import rates
 from tests.mutants.mutant import SOURCE, Herd, Mutant
 
 LEDGER, STEP, REPORT, SWEEP, CLAIM, TURN = (
@@ -102,7 +103,7 @@ MUTANTS = [
 ]  # fmt: skip
 
 HERD = Herd(
-    MUTANTS,
+    [*MUTANTS, *rates.SQLITE],
     [
         ["tests/conformance", "tests/sqlite", "-k", "sqlite", "-m", "not slow"],
         ["tests/model", "-k", "sqlite"],

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
+
 from headgate.engine.contract import LostJob, Swept
 from headgate.engine.rules.in_force import KEEP_COMPUTED
+from headgate.engine.sqlite.key_ranges import parsed
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Transaction
+from headgate.rates import Pace
 
 SWEEP_MOST = 1000
 
@@ -97,8 +101,25 @@ def _forget_rates(transaction: Transaction) -> tuple[int, int]:
     """Meters of rate keys that are as good as new."""
     transaction.execute(sql("forget_full_meters"), (transaction.now, SWEEP_MOST))
     meters = transaction.connection.changes()
-    transaction.execute(sql("forget_old_starts"), (transaction.now, SWEEP_MOST))
-    return meters, transaction.connection.changes()
+    return meters, _forget_starts(transaction)
+
+
+def _forget_starts(transaction: Transaction) -> int:
+    """Starts that have left their window, which may have become longer since they were written."""
+    now, period = transaction.now, cache(partial(_window, transaction))
+    rows = transaction.execute(sql("old_starts"), (now, SWEEP_MOST)).fetchall()
+    staying = [(rowid, at + period(key)) for rowid, key, at in rows if at + period(key) > now]
+    transaction.executemany(sql("keep_start"), staying)
+    transaction.execute(sql("forget_old_starts"), (now, SWEEP_MOST))
+    return len(rows)
+
+
+def _window(transaction: Transaction, key: str) -> int:
+    """How long a start of a key counts; 0 where no window counts it."""
+    if not isinstance(key, str) or parsed(key) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
+        return 0  # a garbled key
+    rule = transaction.book.rule(key)
+    return rule.period if isinstance(rule, Pace) and rule.exact else 0
 
 
 def _forget_computed(transaction: Transaction) -> None:

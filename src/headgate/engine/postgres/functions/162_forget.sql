@@ -1,7 +1,7 @@
 -- What is needed no more: full meters, starts out of their windows, rows of idle keys with what was computed for them,
 -- listeners that are gone. One sweeper at a time. Returns whether there was so much that the next slice should follow at
 -- once: what comes with ever new keys has to go as fast.
--- Reads: meters_full, starts_until, and what _forget_keys reads.
+-- Reads: meters_full, and what _forget_starts and _forget_keys read.
 CREATE OR REPLACE FUNCTION headgate._forget(p_now bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
@@ -18,14 +18,26 @@ BEGIN
             FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS v_gone = ROW_COUNT;
     v_many := v_gone = c_slice;
-    DELETE FROM headgate.starts s WHERE s.ctid = ANY (ARRAY(
-        SELECT f.ctid FROM headgate.starts f WHERE f.until <= p_now ORDER BY f.until LIMIT c_slice
-            FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS v_gone = ROW_COUNT;
-    v_many := v_many OR v_gone = c_slice;
+    v_many := headgate._forget_starts(p_now, c_slice) OR v_many;
     DELETE FROM headgate.listeners l WHERE l.id IN (
         SELECT f.id FROM headgate.listeners f WHERE f.until <= headgate._now(NULL) FOR UPDATE SKIP LOCKED);
     RETURN headgate._forget_keys(p_now, c_slice) OR v_many;
+END $$;
+
+-- Forget starts that have left their window. One whose window has become longer since it was written stays. Returns
+-- whether there were as many as were looked at.   p_most   how many are looked at
+-- Reads: starts_until, limits.
+CREATE OR REPLACE FUNCTION headgate._forget_starts(p_now bigint, p_most integer) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_old tid[] := ARRAY(SELECT f.ctid FROM headgate.starts f WHERE f.until <= p_now ORDER BY f.until LIMIT p_most
+                         FOR UPDATE SKIP LOCKED);
+BEGIN
+    UPDATE headgate.starts s SET until = s.at + l.period FROM headgate.limits l
+    WHERE s.ctid = ANY (v_old) AND l.name = headgate._name(s.key) AND l.algorithm = 'sliding_window'
+      AND s.at + l.period > p_now;
+    DELETE FROM headgate.starts s WHERE s.ctid = ANY (v_old) AND s.until <= p_now;
+    RETURN cardinality(v_old) = p_most;
 END $$;
 
 -- Forget idle keys. Keys are looked at in the order of their idents, from where the last sweep ended, twice as many as

@@ -31,6 +31,15 @@ INSERT INTO starts (key, at, units, gone_at) VALUES (?1, ?2, ?3, ?4);
 -- Writes: starts through starts_key.
 DELETE FROM starts WHERE key = ?1 AND at <= ?2;
 
+-- name: old_starts
+-- Starts that were to have left their window by now.   ?1 now  ?2 how many
+-- Reads: starts_gone.
+SELECT rowid, key, at FROM starts WHERE gone_at <= ?1 ORDER BY gone_at LIMIT ?2;
+
+-- name: keep_start
+-- A start whose window has become longer.   ?1 rowid  ?2 when it leaves the window
+UPDATE starts SET gone_at = ?2 WHERE rowid = ?1;
+
 -- name: forget_old_starts
 -- Starts that have left their window.   ?1 now  ?2 how many
 -- Writes: starts by rowid, found through starts_gone.
