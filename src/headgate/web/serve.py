@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import socket
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from headgate.errors import ConfigError
 from headgate.web.auth import is_loopback
@@ -14,6 +17,37 @@ SLOW_HEADERS = 20
 """Seconds in which a request's head must have arrived, and after which an idle connection is closed."""
 LAST_ANSWERS = 5
 """Seconds that open requests have to end when the server stops; event streams are cut."""
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP whose clients have so many seconds to send the head of a request: many connections that send theirs byte by
+    byte would otherwise use up the server. Bodies have a deadline of their own, where they are read."""
+
+    patience: float = SLOW_HEADERS
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle and not self.cycle.response_complete:
+            self._stop_waiting()
+        elif self._late is None:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        self._late = asyncio.get_running_loop().call_later(self.patience, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 def check_host(host: str, *, protected: bool) -> None:
@@ -30,6 +64,7 @@ def serve(application: ASGIApp, host: str, port: int, root_path: str, *, trust_p
     listening = _listen(host, port)
     config = uvicorn.Config(
         application,
+        http=ImpatientProtocol,
         root_path=root_path.rstrip("/"),
         access_log=False,
         log_config=None,
@@ -39,6 +74,9 @@ def serve(application: ASGIApp, host: str, port: int, root_path: str, *, trust_p
         timeout_graceful_shutdown=LAST_ANSWERS,
         limit_concurrency=4000,
     )
+    signal.signal(
+        signal.SIGTERM, lambda *_: None
+    )  # uvicorn raises it again when it has ended: that is no failure
     with listening:
         uvicorn.Server(config).run(sockets=[listening])
 

@@ -19,7 +19,7 @@ from headgate.web.auth import Authenticator
 from headgate.web.pages import views
 from headgate.web.pages.rendering import STATIC, asset_version, render
 from headgate.web.pages.views import View
-from headgate.web.problems import Problem, Refusal, problem_of
+from headgate.web.problems import TITLES, Problem, Refusal, problem_of
 from headgate.web.reading import received
 from headgate.web.roles import Identity
 from headgate.web.server import Server
@@ -137,17 +137,18 @@ class Site:
         answer = problem_of(error)
         if answer is None:
             log.error("the page %s failed", request.url.path, exc_info=error)
-            detail, status = "The server failed; its log says how.", 500
+            detail, answer = "The server failed; its log says how.", Response(status_code=500)
         else:
-            said = msgspec.json.decode(answer.body, type=Problem)
-            detail, status = said.detail, said.status
+            detail = msgspec.json.decode(answer.body, type=Problem).detail
         if PART in request.headers:
             return Response(
                 status_code=204
             )  # the page keeps what it shows; its light says that the store is away
-        return _html(
-            render("problem.html", common | {"title": "That did not work", "detail": detail}), status
-        )
+        page = _html(render("problem.html", common | {"title": "That did not work", "detail": detail}))
+        page.status_code = answer.status_code
+        if after := answer.headers.get("retry-after"):
+            page.headers["Retry-After"] = after
+        return page
 
     async def _find(self, request: Request) -> Response:
         try:
@@ -168,16 +169,15 @@ class Site:
         if not self._authenticator.by_token:
             return RedirectResponse(f"{root}/", 303)
         if request.method == "GET":
-            return self._login_page(request, request.query_params.get("next", "/"), None, 200)
-        given = parse_qs((await received(request, self._server.settings)).decode("utf-8", "replace"))
-        following = given.get("next", ["/"])[0]
+            return self._login_page(request, request.query_params.get("next", "/"), None)
+        following = "/"
         try:
+            given = await self._form(request)
+            following = given.get("next", following)
             self._authenticator.must_be_of_this_site(request)
-            cookie = self._authenticator.login(request, given.get("secret", [""])[0])
+            cookie = self._authenticator.login(request, given.get("secret", ""))
         except Refusal as refusal:
-            return self._login_page(
-                request, following, refusal.detail, 429 if refusal.kind == "too-many" else 401
-            )
+            return self._login_page(request, following, refusal)
         answer = RedirectResponse(root + _own_path(following), 303)
         answer.set_cookie(
             COOKIE, cookie, max_age=LASTS, path=root or "/", httponly=True, samesite="strict",
@@ -185,24 +185,34 @@ class Site:
         )  # fmt: skip
         return answer
 
-    def _login_page(self, request: Request, following: str, error: str | None, status: int) -> Response:
+    async def _form(self, request: Request) -> dict[str, str]:
+        """The fields of a form; raises Refusal if they are too many or too slow."""
+        raw = await received(request, self._server.settings)
+        return {name: values[0] for name, values in parse_qs(raw.decode("utf-8", "replace")).items()}
+
+    def _login_page(self, request: Request, following: str, refusal: Refusal | None) -> Response:
         root = request.scope.get("root_path", "").rstrip("/")
         context: dict[str, Any] = {
             "root": root,
             "next": following,
-            "error": error,
+            "error": refusal and refusal.detail,
             "asset": _assets(root),
             "key_path": None,
             "may_steer": False,
         }
-        return _html(render("login.html", context), status)
+        answer = _html(render("login.html", context), TITLES[refusal.kind][0] if refusal else 200)
+        answer.headers.update(refusal.headers if refusal else {})
+        return answer
 
     async def _logout(self, request: Request) -> Response:
         root = request.scope.get("root_path", "").rstrip("/")
-        given = parse_qs((await received(request, self._server.settings)).decode("utf-8", "replace"))
+        try:
+            given = await self._form(request)
+        except Refusal as refusal:
+            return self._login_page(request, "/", refusal)
         cookie = request.cookies.get(COOKIE, "")
         answer = RedirectResponse(f"{root}/login", 303)
-        if self._authenticator.sessions.csrf_fits(cookie, given.get("csrf", [""])[0]):
+        if self._authenticator.sessions.csrf_fits(cookie, given.get("csrf", "")):
             answer.delete_cookie(COOKIE, path=root or "/")
         return answer
 
