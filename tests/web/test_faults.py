@@ -53,11 +53,11 @@ def serving(app: App, http: type[asyncio.Protocol] | str = "auto") -> Generator[
 @pytest.fixture
 def shop(tmp_path: Path, headgate_app: AppFactory) -> App:
     app = headgate_app(url=f"sqlite:///{tmp_path}/jobs.db")
-    app.task(_sync, name="sync")
+
+    @app.task
+    async def sync(customer: int) -> None: ...
+
     return app
-
-
-async def _sync(customer: int) -> None: ...
 
 
 # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -40,6 +40,7 @@ async def test_every_address_of_a_mounted_page_is_below_its_path(app: App):
                 one for one in addresses(answer.text) if one != "#main" and not one.startswith("/ops/queue")
             ]
             assert wrong == [], page
+        answer = await client.get("/ops/queue/")
         for source in re.findall(r'(?:src|href)="(/ops/queue/static/[^"]+)"', answer.text):
             assert (await client.get(source)).status_code == 200
         found = await client.get("/ops/queue/find", params={"q": job.id})
