@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
+import sys
 import threading
+import time
+import traceback
 from concurrent.futures import Future
 
 import pytest
@@ -47,6 +51,41 @@ async def test_everything_works_in_the_thread_of_a_running_loop(app: App, double
     assert await app.run_until_idle() == 1
     assert job.result_sync() == 4
     assert await job.result() == 4
+
+
+class Interrupt(BaseException):
+    """What a signal raises, as Ctrl-C raises KeyboardInterrupt."""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of a thread are POSIX'")
+def test_a_signal_that_does_not_end_the_waiting_itself_is_heeded(app: App, double: Task[[int], int]):
+    """A signal just before the thread waits, which cannot be timed, is like one that another thread gets."""
+
+    def strike() -> None:
+        until = time.monotonic() + 10
+        while "_waited_for" not in names_of_frames(waiting) and time.monotonic() < until:
+            time.sleep(0.01)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    def interrupt(*_: object) -> None:
+        raise Interrupt
+
+    job, waiting, began = double.enqueue_sync(1), threading.get_ident(), time.monotonic()
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    striker = threading.Thread(target=strike)
+    try:
+        striker.start()
+        with pytest.raises(Interrupt):
+            job.result_sync(timeout=40)
+    finally:
+        striker.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert time.monotonic() - began < 20, "the end of the wait has ended it, and not the signal"
+
+
+def names_of_frames(thread: int) -> set[str]:
+    """The functions in which a thread is."""
+    return {frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[thread])}
 
 
 def test_one_app_serves_many_loops_and_threads(app: App, double: Task[[int], int]):

@@ -11,7 +11,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from headgate.app.worker_loops import WorkerLoops
@@ -20,6 +20,10 @@ from headgate.forks import renew_after_fork
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+LOOK_UP = 1.0
+"""Seconds after which a waiting thread looks up. A signal that comes while a thread is about to wait does not end the
+waiting, in CPython: without this, a Ctrl-C could be lost."""
 
 
 class SyncLoop:
@@ -46,7 +50,7 @@ class SyncLoop:
             )
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
-            return future.result()
+            return _waited_for(future)
         except CancelledError:
             raise EngineUnavailable("the app was closed before this was done") from None
         except BaseException:
@@ -84,6 +88,16 @@ class SyncLoop:
         loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join()
+
+
+def _waited_for(future: Future[T]) -> T:
+    """The result of a future, when it is there."""
+    while True:
+        try:
+            return future.result(LOOK_UP)
+        except TimeoutError:
+            if future.done():  # the exception is the work's own, or the work ended just now
+                return future.result()
 
 
 async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
