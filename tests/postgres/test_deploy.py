@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -15,13 +16,12 @@ import pytest
 
 from headgate import App, ConcurrencyLimit, SchemaMismatch
 from headgate.clock import SECOND
-from headgate.engine.contract import Limit, Worker
+from headgate.engine.contract import Worker
 from headgate.engine.postgres import PostgresEngine, migrate
 from headgate.engine.postgres.migrate import newest
 from headgate.engine.postgres.scripts import scripts
 from headgate.engine.rules.audit import audit
 from headgate.job import NewJob
-from headgate.keys import Use
 from tests.support.postgres_server import PostgresProcess
 from tests.support.waiting import until
 
@@ -155,27 +155,92 @@ async def test_what_was_granted_and_built_upon_the_views_outlives_a_migration(
         process.execute("DROP ROLE hand")
 
 
+def tables_of_version(number: int) -> Callable[[str], tuple[tuple[str, str], ...]]:
+    """The scripts that made the tables of a version; its functions, which belong to its code, are left out."""
+    return lambda folder: scripts(folder)[:number] if folder == "migrations" else ()
+
+
+async def older(
+    process: PostgresProcess, store: str, patch: pytest.MonkeyPatch, number: int
+) -> PostgresEngine:
+    """A store of an older version, with the jobs j0, j1 and j2 of a task, each in a row as plain as that version's."""
+    engine = PostgresEngine(process.dsn, schema=store)
+    with patch.context() as patched:
+        patched.setattr(migrate, "scripts", tables_of_version(number))
+        assert await engine.migrate() == (0, number)
+    for n in range(3):
+        process.execute(
+            f"INSERT INTO {store}.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, retry) "
+            f"VALUES (nextval('{store}.arrivals'), 'j{n}', 't', 'default', '', 50, 1, '{{}}', '[3,0,1.0,0,0.0]'); "
+            f"INSERT INTO {store}.live (seq, task, queue, tenant, priority, due, state) "
+            f"VALUES (currval('{store}.arrivals'), 't', 'default', '', 50, 1, 'ready')"
+        )
+    return engine
+
+
 async def test_jobs_that_the_release_before_did_not_ask_for_their_keys_are_asked_after_an_upgrade(
     process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to version 4 newcomers that needed tokens alone were ready, in a line of their own."""
-
-    def of_yesterday(folder: str) -> tuple[tuple[str, str], ...]:
-        return scripts(folder)[:4] if folder == "migrations" else scripts(folder)
-
-    engine = PostgresEngine(process.dsn, schema=store)
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "scripts", of_yesterday)
-        assert await engine.migrate() == (0, 4)
-    await engine.declare([Limit("R", "rate", 1, 100 * SECOND)])
-    await engine.enqueue([NewJob(f"j{n}", "t", uses=(Use("r0:R"),)) for n in range(3)])
+    engine = await older(process, store, monkeypatch, 4)
     process.execute(
-        "UPDATE deployed.live SET state = 'ready', fresh = true, unseen = false, waiting_on = NULL, units = 0, "
-        "refusals = NULL"
+        f"INSERT INTO {store}.limits (name, kind, max, period, algorithm) "
+        f"VALUES ('R', 'rate', 1, {100 * SECOND}, 'token_bucket'); "
+        f"UPDATE {store}.jobs SET use_keys = '{{r0:R}}', use_units = '{{1}}'; "
+        f"UPDATE {store}.live SET use_keys = '{{r0:R}}', use_units = '{{1}}', fresh = true"
     )
-    process.execute("DELETE FROM deployed.rechecks")
     assert await engine.migrate() == (4, newest())
     await engine.register(Worker("w", frozenset({"t"})))
     assert [attempt.job for attempt in (await engine.exchange("w", [], 5)).attempts] == ["j0"]
+    assert audit(await engine.snapshot()) == []
+    await engine.close()
+
+
+async def test_what_version_6_has_set_aside_keeps_its_order_and_jobs_get_headers_from_then_on(
+    process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await older(process, store, monkeypatch, 6)
+    process.execute(f"UPDATE {store}.live SET set_aside = true, task = 'sync' WHERE seq <= 2")
+    process.execute(f"UPDATE {store}.jobs SET task = 'sync' WHERE seq <= 2")
+    assert await engine.migrate() == (6, newest())
+    await engine.enqueue([NewJob("new", "sync", headers='{"id":"a"}')])
+    await engine.register(Worker("w", frozenset({"t", "sync"}), threaded=frozenset({"sync"})))
+    first = await engine.exchange("w", [], 5, threads=1)
+    assert [(attempt.job, attempt.headers) for attempt in first.attempts] == [("j0", None), ("j2", None)]
+    rest = await engine.exchange("w", [], 5, threads=5)
+    assert [(attempt.job, attempt.headers) for attempt in rest.attempts] == [
+        ("j1", None),
+        ("new", '{"id":"a"}'),
+    ]
+    assert audit(await engine.snapshot()) == []
+    await engine.close()
+
+
+KEEP = "'{1000000,1000000,1000000}'"
+CALLS_OF_THE_RELEASE_BEFORE = (
+    f"register('w', '{{t}}', NULL, 1000000000000, 'host', 1, 5, NULL, 1000, {KEEP}, 'me')",
+    (
+        "_enqueue_one('one', 't', 'q', '{}', '', 50::smallint, 0, NULL, '[3,0,1.0,0,0.0]', NULL, '{}', NULL, NULL, "
+        "NULL, NULL, NULL, 'me', NULL)"
+    ),
+    (
+        "_enqueue('{two,three}', '{t}', '{q}', '{\"{}\"}', '{\"\"}', '{50}', '{0}', '{NULL}', '{\"[3,0,1.0,0,0.0]\"}', "
+        "'{NULL}', '{NULL}', '{return}', '{NULL}', '{NULL}', '{}', '{}', '{}', '{}', '{}', NULL, NULL, 1000, "
+        f"{KEEP}, 'me', NULL)"
+    ),
+    f"steer('cancel', '{{three}}', NULL, 1000, {KEEP}, 'me')",
+    f"exchange('w', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', 5, NULL, NULL, 8, 1000, {KEEP}, 'me', false, 1, true)",
+    "_waiting_for('A', NULL, NULL, NULL, NULL, NULL, 100, 10)",
+)
+"""As its statements call functions whose parameters or results are others now."""
+
+
+async def test_calls_of_the_release_before_do_what_they_did(process: PostgresProcess, store: str) -> None:
+    engine = PostgresEngine(process.dsn, schema=store)
+    await engine.open()
+    for call in CALLS_OF_THE_RELEASE_BEFORE:
+        process.execute(f"SELECT * FROM {store}.{call}")
+    states = await engine.states(["one", "two", "three"])
+    assert [str(state) for state in states] == ["running", "running", "cancelled"]
     assert audit(await engine.snapshot()) == []
     await engine.close()

@@ -15,6 +15,7 @@ from headgate import App, ConcurrencyLimit, ConfigError, JobExists
 from headgate.engine.contract import Filter, Limit, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.engine.rules.audit import audit
+from headgate.headers import read_headers
 from headgate.job import JobState, NewJob
 from headgate.keys import Use
 from tests.postgres.callers import WAYS, Open, by_asyncpg, settled
@@ -130,6 +131,11 @@ WRONG = [
     (json.dumps({"limits": [{"name": "customer", "tenant": "x" * 257}]}), "tenant .* 257 bytes"),
     (json.dumps({"limits": [{"name": "customer", "key": [1]}]}), "a limit is written as"),
     ('{"limits": [{"name": "customer=1"}]}', 'contains "="'),
+    ('{"headers": ["a"]}', "headers must be a JSON object of texts"),
+    ('{"headers": {"a": 1}}', 'the value of header "a" is 1, not a text'),
+    ('{"headers": {"a b": "1"}}', '"a b" is not the name of a header'),
+    (json.dumps({"headers": {"a": "x" * 8192}}), "at most 8192"),
+    (json.dumps({"headers": {f"h{n}": "x" for n in range(65)}}), "65 headers; at most 64"),
     (json.dumps({"tenant": "x" * 257}), "tenant must be a text of 1 to 256 bytes"),
     (json.dumps({"queue": "x" * 257}), "queue must be a text of 1 to 256 bytes"),
 ]
@@ -142,6 +148,7 @@ async def test_any_client_can_enqueue_by_a_plain_function(
     name = '"' + schema.replace('"', '""').replace("%", "%%") + '"'
     options = (
         '{"queue": "mail", "priority": 5, "delay": 0, "unique": "u", "attempts": 7, "metadata": {"a": 1},'
+        ' "headers": {"id": "a1"},'
         ' "limits": [{"name": "api", "units": 2}, {"name": "customer", "key": "42"}]}'
     )
     ((id,),) = process.execute(f"SELECT {name}.enqueue('send', '{{\"to\": \"x\"}}', %s)", options)
@@ -150,6 +157,7 @@ async def test_any_client_can_enqueue_by_a_plain_function(
     assert (job.task, job.queue, job.args, job.priority) == ("send", "mail", '{"to": "x"}', 5)
     assert job.uses == (Use("c0:customer=42"), Use("r0:api", 2))
     assert job.retry.attempts == 7
+    assert read_headers(job.headers) == {"id": "a1"}
     assert process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", '{"unique": "u"}') == [(id,)]
     assert process.execute(f"SELECT {name}.enqueue('send', '{{}}', %s)", NULLS) != [(id,)]
     assert await engine.count(Filter()) == 2

@@ -46,6 +46,7 @@ from headgate.engine.postgres.enqueueing import (
     one_call,
     one_result,
     one_values,
+    problem_of,
 )
 from headgate.engine.postgres.importing import Import, keep
 from headgate.engine.postgres.migrate import check_server, migrate, newest, version
@@ -238,9 +239,9 @@ class PostgresEngine(Engine):
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         queues = None if worker.queues is None else put_all(worker.queues)
         row = await self._store.call(
-            "register", put(worker.id), put_all(sorted(worker.tasks)), queues, worker.lease, put(worker.host),
-            worker.pid, worker.concurrency, self._now(now), self.settings.reservation_ttl, self._keep,
-            self._me,
+            "register", put(worker.id), put_all(sorted(worker.tasks)), put_all(sorted(worker.threaded)), queues,
+            worker.lease, put(worker.host), worker.pid, worker.concurrency, self._now(now),
+            self.settings.reservation_ttl, self._keep, self._me,
         )  # fmt: skip
         return row[0]
 
@@ -277,7 +278,7 @@ class PostgresEngine(Engine):
         *started, row = await self._store.exchange(
             put(worker), *said.arrays(), want, None if queues is None else put_all(queues),
             self._now(now), self.settings.patience, self.settings.reservation_ttl, self._keep, self._me,
-            self._store.watchers.sole, number, suspects,
+            self._store.watchers.sole, number, suspects, threads,
         )  # fmt: skip
         if not row["leased"]:
             raise _refused(worker, number, row["last"])
@@ -294,6 +295,7 @@ class PostgresEngine(Engine):
             more=row["more"],
             now=row["at"],
             set_aside=tuple(got_all(row["set_aside"])),
+            parked=rows.parked(row["parked"]),
         )
 
     async def resume_worker(
@@ -372,7 +374,7 @@ class PostgresEngine(Engine):
     async def restart(
         self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
     ) -> list[Verdict]:
-        return await self._steer("restart", ids, now)
+        return await self._steer("restart", ids, now, arguments)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._steer("expedite", ids, now)
@@ -380,16 +382,15 @@ class PostgresEngine(Engine):
     async def delete(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._steer("delete", ids, now)
 
-    async def _steer(self, verb: str, ids: Sequence[str], now: int | None) -> list[Verdict]:
+    async def _steer(
+        self, verb: str, ids: Sequence[str], now: int | None, arguments: NewArguments | None = None
+    ) -> list[Verdict]:
         row = await self._store.call(
-            "steer",
-            verb,
-            put_all(ids),
-            self._now(now),
-            self.settings.reservation_ttl,
-            self._keep,
-            self._me,
-        )
+            "steer", verb, put_all(ids), *rows.new_arguments(arguments), self._now(now),
+            self.settings.reservation_ttl, self._keep, self._me,
+        )  # fmt: skip
+        if row["problem"] is not None:
+            raise problem_of(row["problem"], got(row["subject"]), row["detail"])
         self._store.signal(work=row["wake"], ended=row["ended"], again=row["again"])
         return [
             Verdict(id, done, None if state is None else rows.read_state(state))

@@ -17,13 +17,13 @@ from headgate.keys import Key
 
 TYPES = (
     "text[]", "text[]", "text[]", "text[]", "text[]", "smallint[]", "bigint[]", "bigint[]", "text[]", "bigint[]",
-    "text[]", "text[]", "text[]", "bigint[]", "integer[]", "text[]", "bigint[]", "text[]", "boolean[]", "json",
-    "bigint", "bigint", "bigint[]", "text", "boolean",
+    "text[]", "text[]", "text[]", "text[]", "bigint[]", "integer[]", "text[]", "bigint[]", "text[]", "boolean[]",
+    "json", "bigint", "bigint", "bigint[]", "text", "boolean",
 )  # fmt: skip
 """Of the parameters of `_enqueue`: drivers that send texts need them."""
 TYPES_OF_ONE = (
-    "text", "text", "text", "text", "text", "smallint", "bigint", "bigint", "text", "bigint", "text", "bigint",
-    "text", "bigint", "text", "bigint", "text", "boolean",
+    "text", "text", "text", "text", "text", "smallint", "bigint", "bigint", "text", "bigint", "text", "text",
+    "bigint", "text", "bigint", "text", "bigint", "text", "boolean",
 )  # fmt: skip
 """Of those of `_enqueue_one`."""
 
@@ -90,7 +90,8 @@ def one_values(
     needs = (put_key(use.key), use.units, put(Key.of(use.key).name)) if use else (None, None, None)
     return (
         put(job.id), put(job.task), put(job.queue), put(job.args), put(job.tenant), job.priority, job.delay, job.at,
-        rows.write_retry(job.retry), job.timeout, put_if(job.metadata), job.retention, *needs, now, by, notify,
+        rows.write_retry(job.retry), job.timeout, put_if(job.metadata), put_if(job.headers),
+        job.retention, *needs, now, by, notify,
     )  # fmt: skip
 
 
@@ -100,13 +101,13 @@ def one_result(job: NewJob, row: Any) -> Enqueued:
     if problem is None:
         return Enqueued(job.id, read_state(row["state"]), True)
     subject = job.id if problem == "exists" else Key.of(job.uses[0].key).name
-    raise _problem(problem, subject, row["detail"])
+    raise problem_of(problem, subject, row["detail"])
 
 
 def enqueue_result(jobs: Sequence[NewJob], row: Any) -> list[Enqueued]:
     """What became of the jobs, or the error that says why nothing did."""
     if row["problem"] is not None:
-        raise _problem(row["problem"], got(row["subject"]), row["detail"])
+        raise problem_of(row["problem"], got(row["subject"]), row["detail"])
     states, rivals = row["states"] or (), row["rivals"]
     if rivals is None:
         known = [read_state(each) for each in states]
@@ -120,7 +121,8 @@ def enqueue_result(jobs: Sequence[NewJob], row: Any) -> list[Enqueued]:
     ]
 
 
-def _problem(problem: str, subject: str, detail: str) -> HeadgateError:
+def problem_of(problem: str, subject: str, detail: str) -> HeadgateError:
+    """Why nothing was stored."""
     match problem:
         case "exists":
             return JobExists(f"a job with id {subject!r} exists already; nothing was enqueued", subject)

@@ -137,7 +137,8 @@ def _record(record: ImportedJob) -> dict[str, Any]:
         "id": put(job.id), "task": put(job.task), "queue": put(job.queue), "args": put(job.args),
         "tenant": put(job.tenant), "priority": job.priority, "keys": [put_key(use.key) for use in job.uses] or None,
         "units": [use.units for use in job.uses] or None, "retry": write_retry(job.retry), "timeout": job.timeout,
-        "unique_key": put_if(job.unique), "metadata": put_if(job.metadata), "retention": job.retention,
+        "unique_key": put_if(job.unique), "metadata": put_if(job.metadata), "headers": put_if(job.headers),
+        "retention": job.retention,
         "enqueued_at": record.enqueued_at,
     }  # fmt: skip
 

@@ -26,7 +26,7 @@ from headgate.engine.contract import (
 from headgate.engine.postgres.pools import Connection
 from headgate.engine.postgres.rows import is_ident, is_state, job, read_state, uses_if_readable
 from headgate.engine.postgres.statements import sql
-from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_if, put_key
+from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_error, put_if, put_key
 from headgate.engine.rules.admission import Cap
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.reading import Serving, earliest, facts, most_tokens
@@ -72,7 +72,7 @@ class Reader:
         """Jobs that match, newest first."""
         place = put_if(after), limit
         if wanted.waiting_on is None:
-            rows = await self._rows("find", _states(wanted), *_filter(wanted), *place)
+            rows = await self._rows("find", _states(wanted), *_filter(wanted), *_ended(wanted), *place)
         elif _waits(wanted):
             rows = await self._rows("find_waiting", put(wanted.waiting_on), *_filter(wanted), *place)
         else:
@@ -82,7 +82,7 @@ class Reader:
     async def count(self, wanted: Filter) -> int:
         """How many match."""
         if wanted.waiting_on is None:
-            rows = await self._rows("count", _states(wanted), *_filter(wanted))
+            rows = await self._rows("count", _states(wanted), *_filter(wanted), *_ended(wanted))
         elif _waits(wanted):
             rows = await self._rows("count_waiting", put(wanted.waiting_on), *_filter(wanted))
         else:
@@ -153,7 +153,15 @@ class Reader:
         for queue, state, number in await self._rows("queues"):
             counts[got(queue)][state] += number
         return [
-            QueueStatus(name, bool(n["paused"]), n["scheduled"], n["ready"], n["waiting"], n["running"])
+            QueueStatus(
+                name,
+                bool(n["paused"]),
+                n["scheduled"],
+                n["ready"],
+                n["waiting"],
+                n["running"],
+                n.get("oldest"),
+            )
             for name, n in sorted(counts.items())
         ]
 
@@ -274,9 +282,18 @@ def _computed_at(book: RuleBook, key: str) -> int | None:
 
 
 def _worker(row: Any) -> WorkerStatus:
-    id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until, running = row
+    id, tasks, threaded, queues, lease, host, pid, concurrency, registered_at, lease_until, running = row
     served = None if queues is None else tuple(map(got, queues))
-    worker = Worker(got(id), frozenset(map(got, tasks)), served, lease, got(host), pid, concurrency)
+    worker = Worker(
+        got(id),
+        frozenset(map(got, tasks)),
+        served,
+        lease,
+        got(host),
+        pid,
+        concurrency,
+        frozenset(map(got, threaded)),
+    )
     return WorkerStatus(worker, registered_at, lease_until, running)
 
 
@@ -305,7 +322,11 @@ def _states(wanted: Filter) -> list[str] | None:
 
 def _waits(wanted: Filter) -> bool:
     """Whether a job that waits on a key can match."""
-    return wanted.states is None or JobState.WAITING in wanted.states
+    return (wanted.states is None or JobState.WAITING in wanted.states) and _ended(wanted) == (None, None)
+
+
+def _ended(wanted: Filter) -> tuple[int | None, int | None]:
+    return wanted.ended_since, wanted.ended_until
 
 
 def _filter(wanted: Filter) -> tuple[Any, ...]:
@@ -316,4 +337,5 @@ def _filter(wanted: Filter) -> tuple[Any, ...]:
         put_if(wanted.tenant),
         None if wanted.ids is None else put_all(wanted.ids),
         put_if(wanted.unique),
+        None if wanted.error is None else put_error(wanted.error),
     )

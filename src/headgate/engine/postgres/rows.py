@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -13,6 +14,7 @@ from headgate.engine.contract import (
     Attempt,
     Failed,
     Limit,
+    NewArguments,
     Progress,
     Released,
     Report,
@@ -124,7 +126,7 @@ def job(row: Sequence[Any]) -> Job:
     (
         _, id, task, queue, tenant, priority, due, stands, enqueued_at, args, keys, units, retry, timeout, unique,
         metadata, retention, waiting_on, _, attempt, tries, worker, started_at, ended_at, _, cancel_requested,
-        error, result, progress, past, suspicion, lost,
+        error, result, progress, past, suspicion, lost, headers,
     ) = row  # fmt: skip
     stored = Readable()
     needs = stored.read("its limits", uses, keys, units, otherwise=())
@@ -139,7 +141,7 @@ def job(row: Sequence[Any]) -> Job:
         waiting_on=awaited, attempt=attempt, tries=tries, worker=got_if(worker),
         started_at=started_at, ended_at=ended_at, cancel_requested=cancel_requested,
         error=got_if(error) or stored.problem, result=got_if(result), progress=got_if(progress), history=ended,
-        suspicion=suspicion, lost=lost,
+        suspicion=suspicion, lost=lost, headers=got_if(headers),
     )  # fmt: skip
 
 
@@ -161,7 +163,7 @@ def attempts(started: list[Any], now: int) -> tuple[tuple[Attempt, ...], list[Fa
     return tuple(found), failed
 
 
-def _attempt(row: Sequence[Any], policy: RetryPolicy, now: int, due: int) -> Attempt:
+def _attempt(row: Any, policy: RetryPolicy, now: int, due: int) -> Attempt:
     (
         _,
         id,
@@ -182,7 +184,7 @@ def _attempt(row: Sequence[Any], policy: RetryPolicy, now: int, due: int) -> Att
     ) = row
     return Attempt(
         got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, policy, timeout,
-        got_if(metadata), enqueued, now, got_if(progress), suspicion, due,
+        got_if(metadata), enqueued, now, got_if(progress), suspicion, due, got_if(row["headers"]),
     )  # fmt: skip
 
 
@@ -218,6 +220,7 @@ def enqueued(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
         shrink(uniques),
         shrink([each.on_conflict for each in jobs]),
         [put_if(metadata) for metadata in shrink([each.metadata for each in jobs])],
+        [put_if(headers) for headers in shrink([each.headers for each in jobs])],
         shrink([each.retention for each in jobs]),
         use_jobs,
         use_keys,
@@ -240,6 +243,25 @@ def declared(limits: Sequence[Limit]) -> str | None:
     if not limits:
         return None
     return to_json([msgspec.structs.replace(limit, name=put(limit.name)) for limit in limits])
+
+
+def new_arguments(arguments: NewArguments | None) -> tuple[str | None, list[str], Numbers]:
+    """What `steer` takes: arguments, keys, units."""
+    if arguments is None:
+        return None, [], Numbers.of(())
+    uses = arguments.uses
+    return (
+        put(arguments.args),
+        [put_key(use.key) for use in uses],
+        Numbers.of(use.units for use in uses),
+    )
+
+
+def parked(keys: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """The limits of the keys that refused jobs, with how many each."""
+    if not keys:
+        return ()
+    return tuple(sorted(Counter(Key.of(got_key(key)).name for key in keys).items()))
 
 
 class Reports:

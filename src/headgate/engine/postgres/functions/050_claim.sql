@@ -6,11 +6,17 @@
 -- p_alone     each needs one slot of its key of p_offers and nothing else, holds nothing, and is of a known task
 -- p_caps      whether there are caps at all
 -- p_known     the tasks that the worker knows; jobs of others are set aside
--- Returns the started jobs in order, the touched keys and the tasks that were set aside; the caller lets the jobs run.
+-- p_ttl       how long an offered job may keep its reservations unclaimed
+-- p_threads   how many of the started jobs may be of p_threaded; NULL: any number. Further ones are set aside, too, with
+--             what they were offered
+-- Returns the started jobs in order, the touched keys, the tasks that were set aside as unknown, whether any job was set
+-- aside, and the keys that refused jobs, one for each; the caller lets the jobs run.
 -- Reads: live by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
 CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_offers text[], p_limited boolean, p_alone boolean,
-                                           p_caps boolean, p_known text[], p_now bigint, p_patience integer,
-                                           OUT started bigint[], OUT touched text[], OUT unknown text[])
+                                           p_caps boolean, p_known text[], p_threaded text[], p_threads integer,
+                                           p_now bigint, p_patience integer, p_ttl bigint,
+                                           OUT started bigint[], OUT touched text[], OUT unknown text[],
+                                           OUT aside boolean, OUT refused_by text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     c_unlimited CONSTANT bigint := {unlimited};
@@ -26,7 +32,10 @@ DECLARE
     refused integer;
     v_count integer;
     kept    text[];
+    v_threads integer := p_threads;
     aside_seq bigint[] := '{}';
+    lack_seq bigint[] := '{}';
+    keep_seq bigint[] := '{}'; keep_key text[] := '{}';
     park_seq bigint[] := '{}'; park_key text[] := '{}'; park_units bigint[] := '{}'; park_count integer[] := '{}';
     take_seq bigint[] := '{}'; take_key text[] := '{}';
     save_seq bigint[] := '{}'; save_key text[] := '{}';
@@ -35,6 +44,7 @@ BEGIN
     started := '{}';
     touched := '{}';
     unknown := '{}';
+    aside := false;
     IF NOT p_limited OR p_seqs = '{}' THEN
         started := p_seqs;
         RETURN;
@@ -44,7 +54,7 @@ BEGIN
         v_admits := true;  -- it was promised in this very step
         take_seq := p_seqs;
         take_key := p_offers;
-    ELSIF NOT p_caps THEN
+    ELSIF NOT p_caps AND p_threads IS NULL THEN
         SELECT bool_and(c.plain), array_agg(c.seq) FILTER (WHERE c.key IS NOT NULL),
                array_agg(c.key) FILTER (WHERE c.key IS NOT NULL)
         INTO v_admits, take_seq, take_key
@@ -86,7 +96,8 @@ BEGIN
                         AND w.queue = j.queue AND w.seq <> ALL (p_seqs)) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS lined,
                CASE WHEN j.refusals IS NULL THEN '{}'
-                    ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own
+                    ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own,
+               p_threads IS NOT NULL AND j.task = ANY (p_threaded) AS threaded, j.set_aside, p_offers[s.n] AS promised
         FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.live j ON j.seq = s.seq
              CROSS JOIN LATERAL (SELECT coalesce(p_offers[s.n], j.offered_by) AS offered_by) AS o,
              headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, p_caps) AS u
@@ -103,6 +114,15 @@ BEGIN
             IF r.task <> ALL (unknown) THEN
                 unknown := unknown || r.task;
             END IF;
+        ELSIF r.threaded AND v_threads <= 0 THEN
+            IF NOT r.set_aside THEN
+                lack_seq := lack_seq || r.seq;
+            END IF;
+            IF r.promised IS NOT NULL THEN
+                keep_seq := keep_seq || r.seq;
+                keep_key := keep_key || r.promised;
+            END IF;
+            CONTINUE;
         ELSE
             FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
                 -- Others stand in line for tokens: one that needs many would starve if each passer-by took the next.
@@ -117,6 +137,7 @@ BEGIN
             END LOOP;
             IF refused = 0 THEN
                 started := started || r.seq;
+                v_threads := v_threads - r.threaded::integer;
                 -- An offer that was used leaves room as it was: only slices and rates need another look.
                 IF r.offered_by IS NOT NULL AND coalesce(v_sliced[array_position(v_keys, r.offered_by)], true) THEN
                     touched := touched || r.offered_by;
@@ -201,15 +222,21 @@ BEGIN
     IF cardinality(park_seq) > 0 THEN
         UPDATE headgate.live j
         SET state = 'waiting', waiting_on = w.key, offered_by = NULL, units = w.units, refusals = w.refusals,
-            set_aside = false, unseen = false
+            set_aside = false, lacks_thread = false, unseen = false
         FROM unnest(park_seq, park_key, park_units, park_count) AS w (seq, key, units, refusals) WHERE j.seq = w.seq;
         UPDATE headgate.holders h SET expires_at = NULL WHERE h.job = ANY (park_seq) AND h.expires_at IS NOT NULL;
     END IF;
     IF cardinality(aside_seq) > 0 THEN
         UPDATE headgate.live j
-        SET set_aside = true, state = 'ready', waiting_on = NULL, offered_by = NULL, units = 0
+        SET set_aside = true, lacks_thread = false, state = 'ready', waiting_on = NULL, offered_by = NULL, units = 0
         WHERE j.seq = ANY (aside_seq);
     END IF;
+    IF cardinality(lack_seq) > 0 THEN
+        PERFORM headgate._make_ready(keep_seq, keep_key, p_now, p_ttl);
+        UPDATE headgate.live j SET set_aside = true, lacks_thread = true WHERE j.seq = ANY (lack_seq);
+    END IF;
+    aside := cardinality(aside_seq) + cardinality(lack_seq) > 0;
+    refused_by := park_key;
     FOR i IN 1 .. coalesce(cardinality(v_keys), 0) LOOP
         IF v_spent[i] > 0 THEN
             PERFORM headgate._spend(v_keys[i], v_spent[i], p_now);

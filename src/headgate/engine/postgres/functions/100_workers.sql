@@ -2,10 +2,9 @@
 
 -- Begin a worker's lease; returns now. What the same id ran before is lost.
 -- Locks: rules (1), workers (2), its jobs in order (3), their keys (4), waiters (5).
-CREATE OR REPLACE FUNCTION headgate.register(p_id text, p_tasks text[], p_queues text[], p_lease bigint, p_host text,
-    p_pid bigint,
-                                             p_concurrency integer, p_now bigint, p_ttl bigint, p_keep bigint[],
-                                                 p_by text)
+CREATE OR REPLACE FUNCTION headgate.register(p_id text, p_tasks text[], p_threaded text[], p_queues text[],
+                                             p_lease bigint, p_host text, p_pid bigint, p_concurrency integer,
+                                             p_now bigint, p_ttl bigint, p_keep bigint[], p_by text)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -16,10 +15,10 @@ BEGIN
     PERFORM 1 FROM headgate.workers w WHERE w.id = p_id FOR UPDATE;
     v_now := headgate._now(p_now);
     PERFORM headgate._lose_workers(ARRAY[p_id], v_now, p_ttl, p_keep, p_by);
-    INSERT INTO headgate.workers (id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until)
-    VALUES (p_id, p_tasks, p_queues, p_lease, p_host, p_pid, p_concurrency, v_now, v_now + p_lease)
+    INSERT INTO headgate.workers (id, tasks, threaded, queues, lease, host, pid, concurrency, registered_at, lease_until)
+    VALUES (p_id, p_tasks, p_threaded, p_queues, p_lease, p_host, p_pid, p_concurrency, v_now, v_now + p_lease)
     ON CONFLICT (id) DO UPDATE
-    SET tasks = excluded.tasks, queues = excluded.queues, lease = excluded.lease, host = excluded.host,
+    SET tasks = excluded.tasks, threaded = excluded.threaded, queues = excluded.queues, lease = excluded.lease, host = excluded.host,
         pid = excluded.pid, concurrency = excluded.concurrency, registered_at = excluded.registered_at,
         lease_until = excluded.lease_until, number = 0;
     RETURN v_now;

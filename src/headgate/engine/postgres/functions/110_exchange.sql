@@ -4,6 +4,7 @@
 --             not numbered
 -- p_want      how many jobs to claim, from p_queues in this order or from all (NULL)
 -- p_suspects  whether suspects of a level above 1 may be among them, as far as the worker has room for them (rule 15)
+-- p_threads   how many of the claimed jobs may be of tasks that the worker registered as threaded; NULL: any number
 -- p_by        the listener of this process; p_sole: it is this worker's alone and wants no call while the worker is
 --             full. When it begins to want one, `more` asks for another look: what was committed meanwhile called
 --             no listener.
@@ -11,7 +12,8 @@
 -- A job that is not `readable` was started without its keys, for the caller to end it. In the row of a started job
 -- `next_due` is the time at which that job was due.
 -- `leased` is false, and nothing was done, when the lease has lapsed; so is it with `last`, the number of the worker's
--- last message, when this one came too late. `refused` are positions in p_jobs.
+-- last message, when this one came too late. `refused` are positions in p_jobs. `parked` are the keys that refused jobs
+-- which were to be started, one for each.
 -- Locks: rules (1), the worker (2), reported jobs in order and ready ones (3), keys (4), waiters (5), keys
 -- (6).
 -- Reads: jobs_id, live by primary key, live_ready, live_aside, live_suspects, live_waiting, live_offered,
@@ -19,12 +21,13 @@
 CREATE OR REPLACE FUNCTION headgate.exchange(
     p_worker text, p_jobs text[], p_attempts integer[], p_kinds text[], p_texts text[], p_times bigint[],
     p_want integer, p_queues text[], p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[], p_by text,
-    p_sole boolean, p_number bigint, p_suspects boolean)
+    p_sole boolean, p_number bigint, p_suspects boolean, p_threads integer)
 RETURNS TABLE (
     place bigint, id text, number integer, task text, queue text, args text, tenant text, priority smallint,
     tries integer, retry text, timeout bigint, metadata text, enqueued bigint, progress text,
     at bigint, leased boolean, refused integer[], cancelling text[], next_due bigint, more boolean, wake boolean,
-    ended boolean, again boolean, set_aside text[], suspicion integer, last bigint, readable boolean)
+    ended boolean, again boolean, set_aside text[], suspicion integer, last bigint, readable boolean,
+    headers text, parked text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -43,6 +46,11 @@ DECLARE
     v_keys    text[] := '{}';  -- keys to lock, then those that are locked
     v_left    bigint[] := '{}';
     v_unknown text[] := '{}';
+    v_parked  text[] := '{}';
+    v_threads integer := CASE WHEN p_threads < p_want THEN greatest(0, p_threads) END;  -- NULL: enough for all it wants
+    v_sync    integer;         -- how many of what is claimed now need a thread
+    v_began   integer;         -- how many of these began
+    v_short   boolean := false;  -- there are fewer threads than they need
     v_wanted  integer := p_want;
     v_looks   integer := p_want + {look_more};
     v_asked   integer;
@@ -56,8 +64,11 @@ BEGIN
     -- and one that got here first has taken effect whole before the newer one goes on.
     UPDATE headgate.workers x SET number = coalesce(p_number, x.number) FROM headgate._lines() AS l
     WHERE x.id = p_worker AND x.lease_until > at AND x.number < coalesce(p_number, x.number + 1)
-    RETURNING x.tasks, x.concurrency, EXISTS (SELECT 1 FROM headgate.rechecks) AS look, l.* INTO v_worker;
+    RETURNING x.tasks, x.threaded, x.concurrency, EXISTS (SELECT 1 FROM headgate.rechecks) AS look, l.* INTO v_worker;
     leased := FOUND;
+    IF v_worker.threaded = '{}' THEN
+        v_threads := NULL;
+    END IF;
     IF NOT leased THEN
         SELECT x.number INTO last FROM headgate.workers x WHERE x.id = p_worker AND x.lease_until > at;
         RETURN NEXT;
@@ -84,8 +95,9 @@ BEGIN
         v_keys := headgate._keys_of(v_seqs);
     END IF;
     IF v_wanted > 0 THEN
-        v_ready := headgate._ready(p_queues, v_worker.tasks, v_wanted, '{}', p_worker, v_worker.concurrency, p_suspects,
-                                   at, v_worker.aside, v_worker.paused, v_worker.capped, v_worker.suspects);
+        v_ready := headgate._ready(p_queues, v_worker.tasks, v_worker.threaded, v_threads, v_wanted, '{}', p_worker,
+                                   v_worker.concurrency, p_suspects, at, v_worker.aside, v_worker.paused,
+                                   v_worker.capped, v_worker.suspects);
         IF v_ready.limited THEN
             v_keys := v_keys || headgate._keys_of(v_ready.seqs);
         END IF;
@@ -122,10 +134,10 @@ BEGIN
             wake := true;
         END IF;
         IF v_anew THEN
-            SELECT l.suspects INTO v_worker.suspects FROM headgate._lines() AS l;
-            v_ready := headgate._ready(p_queues, v_worker.tasks, v_asked, v_left, p_worker, v_worker.concurrency,
-                                       p_suspects, at, v_worker.aside, v_worker.paused, v_worker.capped,
-                                       v_worker.suspects);
+            SELECT l.suspects, l.aside INTO v_worker.suspects, v_worker.aside FROM headgate._lines() AS l;
+            v_ready := headgate._ready(p_queues, v_worker.tasks, v_worker.threaded, v_threads, v_asked, v_left,
+                                       p_worker, v_worker.concurrency, p_suspects, at, v_worker.aside,
+                                       v_worker.paused, v_worker.capped, v_worker.suspects);
         END IF;
         v_next := headgate._choose(v_ready.seqs, v_offer.seqs, v_offer.keys, p_queues, v_worker.paused, v_asked);
         IF cardinality(v_next.later) > 0 THEN
@@ -141,24 +153,39 @@ BEGIN
             v_keys := v_next.locked;
             v_left := v_left || v_next.skipped;
         END IF;
+        IF v_threads IS NOT NULL THEN
+            v_sync := headgate._count_of(v_next.seqs, v_worker.threaded);
+            v_short := v_sync > v_threads;
+        END IF;
         v_claim := headgate._claim(
-            v_next.seqs, v_next.keys, v_ready.limited OR cardinality(v_offer.seqs) > 0,
-            v_ready.seqs = '{}' AND v_offer.alone AND NOT v_worker.capped AND p_patience > 0,
-            v_worker.capped, v_worker.tasks, at, p_patience);
+            v_next.seqs, v_next.keys, v_ready.limited OR cardinality(v_offer.seqs) > 0 OR v_short,
+            v_ready.seqs = '{}' AND v_offer.alone AND NOT v_worker.capped AND p_patience > 0 AND NOT v_short,
+            v_worker.capped, v_worker.tasks, v_worker.threaded, CASE WHEN v_short THEN v_threads END, at, p_patience,
+            p_ttl);
+        IF v_sync > 0 THEN
+            v_began := headgate._count_of(v_claim.started, v_worker.threaded);
+            v_threads := v_threads - v_began;
+            -- Of those that lack a thread only as many were looked at as there were threads.
+            v_all := v_all AND NOT (v_threads > 0 AND v_began < v_sync);
+        END IF;
         IF cardinality(v_claim.started) > 0 THEN
             RETURN QUERY UPDATE headgate.live j
             SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1,
                 started_at = exchange.at, error = NULL, waiting_on = NULL, offered_by = NULL, units = 0,
-                set_aside = false
+                set_aside = false, lacks_thread = false
             FROM unnest(v_claim.started) WITH ORDINALITY AS r (seq, n) JOIN headgate.jobs o ON o.seq = r.seq
             WHERE j.seq = r.seq
             RETURNING r.n - v_wanted, o.id, j.attempt, o.task, o.queue, o.args, o.tenant, o.priority, j.tries, o.retry,
                 o.timeout, o.metadata, o.enqueued_at, j.progress, NULL::bigint, NULL::boolean, NULL::integer[],
                 NULL::text[], j.due, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, NULL::text[],
-                j.suspicion, NULL::bigint, j.use_keys IS NULL OR headgate._are_uses(j.use_keys, j.use_units);
+                j.suspicion, NULL::bigint, j.use_keys IS NULL OR headgate._are_uses(j.use_keys, j.use_units),
+                o.headers, NULL::text[];
             v_wanted := v_wanted - cardinality(v_claim.started);
         END IF;
+        -- While a job that is set aside was held here, another worker that has a use for it may have passed it over.
+        wake := wake OR v_claim.aside;
         v_unknown := v_unknown || v_claim.unknown;
+        v_parked := v_parked || v_claim.refused_by;
         v_seen := v_seen || v_touched;
         v_touched := v_claim.touched || CASE WHEN v_offer.cut THEN v_offer.keys END;
         v_offer := headgate._next(v_touched, at, v_worker.tasks);
@@ -179,6 +206,7 @@ BEGIN
         set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task
             ORDER BY min(u.n));
     END IF;
+    parked := v_parked;
     more := (v_wanted > 0 AND (NOT v_all OR v_worker.look AND EXISTS (SELECT 1 FROM headgate.rechecks)))
         OR cardinality(v_left) > 0;
     wake := wake OR cardinality(v_offer.seqs) > 0 OR cardinality(v_left) > 0;
@@ -197,4 +225,11 @@ BEGIN
         more := more OR (FOUND AND v_wanted > 0);
     END IF;
     RETURN NEXT;
+END $$;
+
+-- How many of some jobs are of these tasks.   Reads: live by primary key.
+CREATE OR REPLACE FUNCTION headgate._count_of(p_seqs bigint[], p_tasks text[]) RETURNS integer
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT count(*) FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.task = ANY (p_tasks));
 END $$;

@@ -5,8 +5,8 @@
 -- Locks: the new id (0).   Reads: jobs_id, limits, limits_cap, overrides_cap.
 CREATE OR REPLACE FUNCTION headgate._enqueue_one(
     p_id text, p_task text, p_queue text, p_args text, p_tenant text, p_priority smallint, p_delay bigint, p_at bigint,
-    p_retry text, p_timeout bigint, p_metadata text, p_retention bigint, p_key text, p_units bigint, p_name text,
-    p_now bigint, p_by text, p_notify boolean,
+    p_retry text, p_timeout bigint, p_metadata text, p_headers text, p_retention bigint, p_key text, p_units bigint,
+    p_name text, p_now bigint, p_by text, p_notify boolean,
     OUT problem text, OUT detail text, OUT state text, OUT again boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -36,10 +36,11 @@ BEGIN
     v_line := v_is_due AND v_first IS NOT NULL;
     WITH stored AS (
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
-                                   retry, timeout, metadata, retention)
+                                   retry, timeout, metadata, headers, retention)
         VALUES (nextval('headgate.arrivals'), p_id, p_task, p_queue, p_tenant, p_priority, v_now, p_args,
                 CASE WHEN p_key IS NOT NULL THEN ARRAY[p_key] END,
-                CASE WHEN p_key IS NOT NULL THEN ARRAY[p_units] END, p_retry, p_timeout, p_metadata, p_retention)
+                CASE WHEN p_key IS NOT NULL THEN ARRAY[p_units] END, p_retry, p_timeout, p_metadata, p_headers,
+                p_retention)
         ON CONFLICT (id) DO NOTHING RETURNING seq, use_keys, use_units
     )
     INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, unseen, waiting_on,

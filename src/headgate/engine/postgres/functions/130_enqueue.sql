@@ -16,7 +16,8 @@
 CREATE OR REPLACE FUNCTION headgate._enqueue(
     p_ids text[], p_tasks text[], p_queues text[], p_args text[], p_tenants text[], p_priorities smallint[],
     p_delays bigint[], p_ats bigint[], p_retries text[], p_timeouts bigint[], p_uniques text[], p_conflicts text[],
-    p_metadatas text[], p_retentions bigint[], p_use_jobs integer[], p_use_keys text[], p_use_units bigint[],
+    p_metadatas text[], p_headers text[], p_retentions bigint[], p_use_jobs integer[], p_use_keys text[],
+    p_use_units bigint[],
     p_names text[], p_rates boolean[], p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
         p_notify boolean,
     OUT problem text, OUT subject text, OUT detail text, OUT states text[], OUT rivals text[], OUT again boolean,
@@ -54,18 +55,14 @@ DECLARE
     v_retry    text     := CASE WHEN cardinality(p_retries) = 1 THEN p_retries[1] END;
     v_timeout  bigint   := CASE WHEN cardinality(p_timeouts) = 1 THEN p_timeouts[1] END;
     v_metadata text     := CASE WHEN cardinality(p_metadatas) = 1 THEN p_metadatas[1] END;
+    v_headers  text     := CASE WHEN cardinality(p_headers) = 1 THEN p_headers[1] END;
     v_kept     bigint   := CASE WHEN cardinality(p_retentions) = 1 THEN p_retentions[1] END;
     rival     record;
 BEGIN
     ended := false;
     IF cardinality(p_names) > 0 THEN
-        SELECT CASE WHEN k.kind IS NULL THEN 'undeclared' ELSE 'kind' END, u.name, k.kind INTO problem, subject, detail
-        FROM unnest(p_names, p_rates) AS u (name, rate)
-        LEFT JOIN LATERAL (
-            SELECT coalesce((SELECT d ->> 'kind' FROM json_array_elements(p_declared) AS d WHERE d ->> 'name' = u.name),
-                            (SELECT l.kind FROM headgate.limits l WHERE l.name = u.name)) AS kind
-        ) AS k ON true
-        WHERE k.kind IS NULL OR (k.kind = 'rate') <> u.rate LIMIT 1;
+        SELECT m.problem, m.subject, m.detail INTO problem, subject, detail
+        FROM headgate._misused(p_names, p_rates, p_declared) AS m;
         IF problem IS NOT NULL THEN
             RETURN;
         END IF;
@@ -90,13 +87,14 @@ BEGIN
                coalesce(v_args, r.args) AS args, coalesce(v_retry, r.retry) AS retry,
                coalesce(v_timeout, r.timeout) AS timeout, r.unique_key,
                CASE WHEN r.replaced IS NULL AND r.seq <> ALL (v_leaving) THEN r.unique_key END AS has_key,
-               coalesce(v_metadata, r.metadata) AS metadata, coalesce(v_kept, r.retention) AS retention,
+               coalesce(v_metadata, r.metadata) AS metadata, coalesce(v_headers, r.headers) AS headers,
+               coalesce(v_kept, r.retention) AS retention,
                CASE WHEN v_each THEN ARRAY[r.key] ELSE u.keys END AS keys,
                CASE WHEN v_each THEN ARRAY[r.units] ELSE u.units END AS units, d.due <= v_now AS is_due
         FROM unnest(v_seqs, p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries,
-                    p_timeouts, p_uniques, p_metadatas, p_retentions, rivals, v_replaced, v_keys, v_units)
+                    p_timeouts, p_uniques, p_metadatas, p_headers, p_retentions, rivals, v_replaced, v_keys, v_units)
             WITH ORDINALITY AS r (seq, id, task, queue, args, tenant, priority, delay, at, retry, timeout, unique_key,
-                                  metadata, retention, rival, replaced, key, units, n)
+                                  metadata, headers, retention, rival, replaced, key, units, n)
         LEFT JOIN (
             SELECT k.job, array_agg(k.key ORDER BY k.n) AS keys, array_agg(k.units ORDER BY k.n) AS units
             FROM unnest(p_use_jobs, p_use_keys, p_use_units) WITH ORDINALITY AS k (job, key, units, n)
@@ -117,9 +115,9 @@ BEGIN
         ORDER BY c.id COLLATE "C"
     ), stored AS (
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
-                                   retry, timeout, unique_key, metadata, retention)
+                                   retry, timeout, unique_key, metadata, headers, retention)
         SELECT r.seq, r.id, r.task, r.queue, r.tenant, r.priority, v_now, r.args, r.keys, r.units, r.retry,
-               r.timeout, r.unique_key, r.metadata, r.retention
+               r.timeout, r.unique_key, r.metadata, r.headers, r.retention
         FROM rows r
         ON CONFLICT (id) DO NOTHING RETURNING 1
     ), standing AS (
@@ -212,6 +210,21 @@ BEGIN
     ELSE
         again := NOT headgate.wake(true, ended, p_by);
     END IF;
+END $$;
+
+-- What is wrong with limits that jobs use: the first that is not declared, or declared as the other kind.
+-- p_names, p_rates   the limits, and whether they are used as rates   p_declared   limits that are declared in the same step
+CREATE OR REPLACE FUNCTION headgate._misused(p_names text[], p_rates boolean[], p_declared json,
+                                             OUT problem text, OUT subject text, OUT detail text)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    SELECT CASE WHEN k.kind IS NULL THEN 'undeclared' ELSE 'kind' END, u.name, k.kind INTO problem, subject, detail
+    FROM unnest(p_names, p_rates) AS u (name, rate)
+    LEFT JOIN LATERAL (
+        SELECT coalesce((SELECT d ->> 'kind' FROM json_array_elements(p_declared) AS d WHERE d ->> 'name' = u.name),
+                        (SELECT l.kind FROM headgate.limits l WHERE l.name = u.name)) AS kind
+    ) AS k ON true
+    WHERE k.kind IS NULL OR (k.kind = 'rate') <> u.rate LIMIT 1;
 END $$;
 
 -- The jobs of a call that is refused are gone again.

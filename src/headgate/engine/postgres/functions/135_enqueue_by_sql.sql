@@ -13,7 +13,7 @@ BEGIN
     RETURN coalesce(
         (SELECT 'unknown options: ' || string_agg(o.name, ', ') FROM jsonb_object_keys(p_options) AS o (name)
          WHERE o.name NOT IN ('queue', 'tenant', 'priority', 'delay', 'at', 'id', 'unique', 'on_conflict', 'metadata',
-                              'timeout', 'attempts', 'retry_delay', 'limits')),
+                              'headers', 'timeout', 'attempts', 'retry_delay', 'limits')),
         (SELECT format('%s must be a text of 1 to 256 bytes, not %s', o.name, coalesce(o.value::text, 'NULL'))
          FROM (SELECT 'task' AS name, to_jsonb(p_task) AS value
                UNION ALL SELECT e.key, e.value FROM jsonb_each(p_options) AS e
@@ -34,9 +34,25 @@ BEGIN
                  THEN format('on_conflict must be return, raise or replace, not %s', p_options -> 'on_conflict')
              WHEN jsonb_typeof(p_options -> 'metadata') NOT IN ('object', 'null')
                  THEN format('metadata must be a JSON object, not %s', p_options -> 'metadata')
+             WHEN jsonb_typeof(p_options -> 'headers') NOT IN ('object', 'null')
+                 THEN format('headers must be a JSON object of texts such as {"correlation-id": "a1"}, not %s',
+                             p_options -> 'headers')
+             WHEN octet_length(p_options ->> 'headers') > 8192
+                 THEN format('the headers have %s bytes; all headers of a job together have at most 8192',
+                             octet_length(p_options ->> 'headers'))
              WHEN jsonb_typeof(p_options -> 'limits') NOT IN ('array', 'null')
                  THEN format('limits must be a list such as [{"name": "customer", "key": "42"}], not %s',
                              p_options -> 'limits') END,
+        (SELECT CASE WHEN jsonb_typeof(h.value) <> 'string'
+                         THEN format('the value of header "%s" is %s, not a text', left(h.name, 80), h.value)
+                     ELSE format('"%s" is not the name of a header: letters, digits, ".", "_" and "-", at most 128',
+                                 left(h.name, 80)) END
+         FROM jsonb_each(CASE WHEN jsonb_typeof(p_options -> 'headers') = 'object' THEN p_options -> 'headers' END)
+             AS h (name, value)
+         WHERE jsonb_typeof(h.value) <> 'string' OR h.name !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$' LIMIT 1),
+        (SELECT format('the job would have %s headers; at most 64 are allowed', count(*))
+         FROM jsonb_object_keys(CASE WHEN jsonb_typeof(p_options -> 'headers') = 'object' THEN p_options -> 'headers'
+                                END) AS h HAVING count(*) > 64),
         (SELECT format('a limit is written as {"name": "customer", "key": "42"}, with "units" for a rate and "tenant" '
                        'for another tenant than the job''s, not as %s', u)
          FROM jsonb_array_elements(nullif(p_options -> 'limits', 'null')) AS u
@@ -76,7 +92,7 @@ $$;
 -- For any client in any language, inside its own transaction: SELECT headgate.enqueue('send', '{"to": "a@b.c"}');
 -- The job is invisible until that transaction commits and gone if it rolls back. No limit is locked.
 -- p_options   queue, tenant, priority (0-99), delay (seconds), at (timestamp with time zone), id, unique, on_conflict
---             (return, raise, replace), metadata, timeout (seconds), attempts, retry_delay (seconds), and
+--             (return, raise, replace), metadata, headers, timeout (seconds), attempts, retry_delay (seconds), and
 --             limits: [{"name": "customer", "key": "42", "units": 1, "tenant": ""}], which must be declared.
 -- Returns the id of the job, or of the unfinished one with the same unique key.
 CREATE OR REPLACE FUNCTION headgate.enqueue(p_task text, p_args json DEFAULT '{}', p_options jsonb DEFAULT '{}')
@@ -126,7 +142,8 @@ BEGIN
         p_timeouts => ARRAY[round((p_options ->> 'timeout')::numeric * 1000000)::bigint],
         p_uniques => ARRAY[p_options ->> 'unique'],
         p_conflicts => ARRAY[coalesce(p_options ->> 'on_conflict', 'return')],
-        p_metadatas => ARRAY[nullif(p_options -> 'metadata', 'null')::text], p_retentions => ARRAY[NULL::bigint],
+        p_metadatas => ARRAY[nullif(p_options -> 'metadata', 'null')::text],
+        p_headers => ARRAY[nullif(nullif(p_options -> 'headers', 'null'), '{}')::text], p_retentions => ARRAY[NULL::bigint],
         p_use_jobs => array_fill(1, ARRAY[coalesce(cardinality(v_keys), 0)]), p_use_keys => coalesce(v_keys, '{}'),
         p_use_units => coalesce(v_units, '{}'), p_names => coalesce(v_names, '{}'), p_rates => coalesce(v_rates, '{}'),
         p_declared => NULL, p_now => NULL, p_ttl => 10000000,

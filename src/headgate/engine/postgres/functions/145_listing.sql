@@ -78,11 +78,11 @@ BEGIN
 END $$;
 
 -- The jobs that wait on a key, or on any key of a limit, newest first.   p_text   the text of the key, or the limit's name
--- p_queue … p_unique   NULL: whatever it is   p_before   only those that came before this one   p_most   NULL: all
+-- p_queue … p_unique   NULL: whatever it is   p_error   a text in the first line of its error   p_before   only those that came before this one   p_most   NULL: all
 -- A newcomer whose key is yet to be looked at does not wait for it.
 -- Reads: live_waiting_name backwards, or, of the one key of each tenant, live_waiting.
 CREATE OR REPLACE FUNCTION headgate._waiting_for(p_text text, p_queue text, p_task text, p_tenant text, p_ids text[],
-                                                 p_unique text, p_before bigint, p_most bigint)
+                                                 p_unique text, p_error text, p_before bigint, p_most bigint)
 RETURNS TABLE (seq bigint)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_incremental_sort = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -98,6 +98,7 @@ BEGIN
           AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
           AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (v_seqs IS NULL OR j.seq = ANY (v_seqs))
           AND (p_unique IS NULL OR j.unique_key = p_unique)
+          AND (p_error IS NULL OR headgate._says(j.error, p_error))
           AND NOT (j.unseen AND (SELECT 1 FROM headgate.rechecks c WHERE c.key = j.waiting_on LIMIT 1) IS NOT NULL)
         ORDER BY headgate._name(j.waiting_on) DESC, j.seq DESC LIMIT p_most;
     ELSE
@@ -108,7 +109,75 @@ BEGIN
           AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
           AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (v_seqs IS NULL OR j.seq = ANY (v_seqs))
           AND (p_unique IS NULL OR j.unique_key = p_unique)
+          AND (p_error IS NULL OR headgate._says(j.error, p_error))
           AND NOT (j.unseen AND (SELECT 1 FROM headgate.rechecks c WHERE c.key = j.waiting_on LIMIT 1) IS NOT NULL)
         ORDER BY j.seq DESC LIMIT p_most;
     END IF;
+END $$;
+
+-- Whether the first line of an error has a text in it.
+CREATE OR REPLACE FUNCTION headgate._says(p_error text, p_text text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT strpos(split_part(p_error, E'\n', 1), p_text) > 0
+$$;
+
+-- Since when the first ready job of each queue is due. Each line is asked for its first job of each priority. A newcomer
+-- counts if it is the first of its line; should more than a thousand keys have to be looked at (no worker does), those
+-- that were noted first.
+-- Reads: live_ready, live_aside, live_suspects, live_waiting: one step for each priority of each line.
+CREATE OR REPLACE FUNCTION headgate._oldest() RETURNS TABLE (queue text, due bigint)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    c_keys CONSTANT integer := 1000;
+BEGIN
+    RETURN QUERY
+    WITH RECURSIVE plain (queue, priority, due) AS (
+        (SELECT j.queue, j.priority, j.due FROM headgate.live j
+         WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0
+         ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 1)
+        UNION ALL
+        SELECT n.* FROM plain p CROSS JOIN LATERAL (
+            SELECT j.queue, j.priority, j.due FROM headgate.live j
+            WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0 AND (j.queue, j.priority) > (p.queue, p.priority)
+            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 1) AS n
+    ), suspects (queue, level, priority, due) AS (
+        (SELECT j.queue, -least(j.suspicion, 3), j.priority, j.due FROM headgate.live j
+         WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0
+         ORDER BY j.queue, least(j.suspicion, 3) DESC, j.priority, j.due, j.seq LIMIT 1)
+        UNION ALL
+        SELECT n.* FROM suspects s CROSS JOIN LATERAL (
+            SELECT j.queue, -least(j.suspicion, 3), j.priority, j.due FROM headgate.live j
+            WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0 AND j.queue >= s.queue
+              AND (j.queue, -least(j.suspicion, 3), j.priority) > (s.queue, s.level, s.priority)
+            ORDER BY j.queue, least(j.suspicion, 3) DESC, j.priority, j.due, j.seq LIMIT 1) AS n
+    ), aside (queue, task, lacks, suspect, priority, due) AS (
+        (SELECT j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.due FROM headgate.live j
+         WHERE j.set_aside
+         ORDER BY j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.due, j.seq LIMIT 1)
+        UNION ALL
+        SELECT n.* FROM aside a CROSS JOIN LATERAL (
+            SELECT j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.due FROM headgate.live j
+            WHERE j.set_aside AND (j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority)
+                > (a.queue, a.task, a.lacks, a.suspect, a.priority)
+            ORDER BY j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.due, j.seq LIMIT 1) AS n
+    ), noted (key) AS MATERIALIZED (
+        SELECT DISTINCT r.key FROM (
+            SELECT c.key FROM headgate.rechecks c WHERE c.ctid > '(0,0)'::tid LIMIT c_keys) AS r
+    ), newcomers (key, queue, priority, due, unseen) AS (
+        SELECT h.* FROM noted k CROSS JOIN LATERAL (
+            SELECT j.waiting_on, j.queue, j.priority, j.due, j.unseen FROM headgate.live j
+            WHERE j.state = 'waiting' AND j.waiting_on = k.key
+            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 1) AS h
+        UNION ALL
+        SELECT n.* FROM newcomers w CROSS JOIN LATERAL (
+            SELECT j.waiting_on, j.queue, j.priority, j.due, j.unseen FROM headgate.live j
+            WHERE j.state = 'waiting' AND j.waiting_on = w.key AND (j.queue, j.priority) > (w.queue, w.priority)
+            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 1) AS n
+    )
+    SELECT o.queue, min(o.due) FROM (
+        SELECT p.queue, p.due FROM plain p UNION ALL SELECT s.queue, s.due FROM suspects s
+        UNION ALL SELECT a.queue, a.due FROM aside a UNION ALL SELECT w.queue, w.due FROM newcomers w WHERE w.unseen
+    ) AS o GROUP BY o.queue;
 END $$;

@@ -1,11 +1,12 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
--- Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
+-- p_args, p_keys, p_units   the arguments and needs with which jobs are restarted; p_args NULL: those that they have
+-- `problem` says why nothing was done, `subject` and `detail` about which limit (see _misused). Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
 -- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids and their rows in `live` (3),
 -- their keys (4), waiters (5).   Reads: jobs_id, live_unique.
-CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[],
-    p_by text,
+CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_args text, p_keys text[], p_units bigint[],
+                                          p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                           OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean,
-                                              OUT ended boolean)
+                                          OUT ended boolean, OUT problem text, OUT subject text, OUT detail text)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -24,6 +25,15 @@ BEGIN
     states := '{}';
     wake := false;
     ended := false;
+    again := false;
+    IF cardinality(p_keys) > 0 THEN
+        SELECT m.problem, m.subject, m.detail INTO problem, subject, detail FROM headgate._misused(
+            ARRAY(SELECT headgate._name(k) FROM unnest(p_keys) AS k), ARRAY(SELECT k LIKE 'r%' FROM unnest(p_keys) AS k),
+            NULL) AS m;
+        IF problem IS NOT NULL THEN
+            RETURN;
+        END IF;
+    END IF;
     IF p_verb = 'restart' THEN
         v_known := ARRAY(SELECT x.seq FROM headgate.jobs x WHERE x.id = ANY (p_ids));
         PERFORM headgate._lock_uniques(array_agg(x.tenant), array_agg(x.unique_key))
@@ -32,7 +42,7 @@ BEGIN
     v_seqs := headgate._hold_jobs(p_ids);
     IF p_verb = 'restart' THEN  -- not a job that took an id since then: its unique key is not held here
         v_seqs := ARRAY(SELECT s FROM unnest(v_seqs) AS s WHERE s = ANY (v_known));
-        v_keys := headgate._needs_of(v_seqs);
+        v_keys := headgate._needs_of(v_seqs) || p_keys;
     ELSIF p_verb = 'expedite' THEN
         v_keys := headgate._keys_of(v_seqs);
     ELSIF p_verb = 'cancel' THEN
@@ -73,7 +83,7 @@ BEGIN
             v_touched := v_touched || headgate._cancel_pending(j.seq, v_now, p_keep);
             ended := true;
         ELSIF v_ok AND p_verb = 'restart' THEN
-            v_ok := headgate._restart(j.seq, v_now);
+            v_ok := headgate._restart(j.seq, v_now, p_args, p_keys, p_units);
             IF v_ok THEN
                 v_touched := headgate._arrive(ARRAY[j.seq], v_now, v_touched);
                 wake := true;
@@ -134,7 +144,9 @@ BEGIN
 END $$;
 
 -- An ended job is scheduled anew, due now; false if an unfinished one has its unique key, which the caller holds.
-CREATE OR REPLACE FUNCTION headgate._restart(p_seq bigint, p_now bigint) RETURNS boolean
+-- p_args, p_keys, p_units   as in steer; the caller holds the keys
+CREATE OR REPLACE FUNCTION headgate._restart(p_seq bigint, p_now bigint, p_args text, p_keys text[], p_units bigint[])
+RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     e record;
@@ -142,6 +154,11 @@ BEGIN
     IF EXISTS (SELECT 1 FROM headgate.live r JOIN headgate.jobs j ON r.tenant = j.tenant AND r.unique_key = j.unique_key
                WHERE j.seq = p_seq) THEN
         RETURN false;
+    END IF;
+    IF p_args IS NOT NULL THEN
+        UPDATE headgate.jobs x
+        SET args = p_args, use_keys = nullif(p_keys, '{}'), use_units = CASE WHEN p_keys <> '{}' THEN p_units END
+        WHERE x.seq = p_seq;
     END IF;
     DELETE FROM headgate.ended x WHERE x.seq = p_seq RETURNING x.* INTO e;
     INSERT INTO headgate.attempts (job, number, outcome, started_at, ended_at, worker, error)

@@ -51,14 +51,14 @@ DECLARE
 BEGIN
     WITH made AS (
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
-                                   retry, timeout, unique_key, metadata, retention)
+                                   retry, timeout, unique_key, metadata, headers, retention)
         SELECT v_seqs[d.n], d.id, d.task, d.queue, d.tenant, d.priority, coalesce(d.enqueued_at, v_now), d.args, d.keys,
-               d.units, d.retry, d.timeout, d.unique_key, d.metadata, d.retention
+               d.units, d.retry, d.timeout, d.unique_key, d.metadata, d.headers, d.retention
         FROM ROWS FROM (json_to_recordset(p_jobs) AS (
             id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[],
-            retry text, timeout bigint, unique_key text, metadata text, retention bigint, enqueued_at bigint))
+            retry text, timeout bigint, unique_key text, metadata text, headers text, retention bigint, enqueued_at bigint))
             WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, unique_key,
-                                  metadata, retention, enqueued_at, n)
+                                  metadata, headers, retention, enqueued_at, n)
         ORDER BY d.id COLLATE "C", d.n
         ON CONFLICT (id) DO NOTHING
         RETURNING seq, task, queue, tenant, priority

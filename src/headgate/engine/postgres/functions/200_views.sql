@@ -9,8 +9,8 @@ SELECT l.seq, j.id, l.task, l.queue, l.tenant, l.priority, l.due, CASE WHEN l.un
            AS state, j.enqueued_at, j.args, l.use_keys, l.use_units, j.retry, j.timeout, l.unique_key, j.metadata,
        j.retention, CASE WHEN NOT l.unmet THEN l.waiting_on END AS waiting_on, l.units, l.attempt, l.tries, l.worker,
        l.started_at, NULL::bigint AS ended_at, NULL::text AS outcome, l.cancel_requested, l.error, NULL::text AS result,
-       l.progress, true AS live, l.offered_by, CASE WHEN NOT l.unmet THEN l.refusals END AS refusals, l.set_aside,
-       l.suspicion, l.lost
+       l.progress, true AS live, l.offered_by, CASE WHEN NOT l.unmet THEN l.refusals END AS refusals,
+       l.set_aside AND NOT l.lacks_thread AS set_aside, l.suspicion, l.lost, j.headers
 FROM (SELECT u.*, u.unseen AND u.state = 'waiting'
                   AND (SELECT 1 FROM headgate.rechecks c WHERE c.key = u.waiting_on LIMIT 1) IS NOT NULL AS unmet
       FROM headgate.live u) AS l
@@ -21,7 +21,7 @@ SELECT e.seq, j.id, j.task, j.queue, j.tenant, j.priority, e.due, e.state, j.enq
        j.use_units, j.retry, j.timeout, j.unique_key, j.metadata, j.retention, NULL::text AS waiting_on,
        0::bigint AS units, e.attempt, e.tries, e.worker, e.started_at, e.ended_at, e.outcome, e.cancel_requested, e.error,
        e.result, e.progress, false AS live, NULL::text AS offered_by, NULL::integer AS refusals, false AS set_aside,
-       0 AS suspicion, 0 AS lost
+       0 AS suspicion, 0 AS lost, j.headers
 FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq;
 
 CREATE OR REPLACE VIEW headgate._jobs AS
@@ -32,7 +32,8 @@ SELECT j.id, j.task, j.queue, nullif(j.tenant, '') AS tenant, j.state, j.priorit
        to_timestamp(j.enqueued_at / 1e6) AS enqueued_at, to_timestamp(j.started_at / 1e6) AS started_at,
        to_timestamp(j.ended_at / 1e6) AS ended_at, j.attempt, j.tries, j.worker,
        headgate._text(j.waiting_on) AS waiting_on, j.cancel_requested, j.error, j.args, j.result, j.progress,
-       j.metadata, j.unique_key AS "unique", ARRAY(SELECT headgate._text(k) FROM unnest(j.use_keys) AS k) AS limits
+       j.metadata, j.unique_key AS "unique", ARRAY(SELECT headgate._text(k) FROM unnest(j.use_keys) AS k) AS limits,
+       j.headers
 FROM headgate._jobs j;
 
 CREATE OR REPLACE VIEW headgate.holders_view AS
