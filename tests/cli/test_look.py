@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -193,7 +194,7 @@ def test_queues_are_counted(store: Headgate) -> None:
     store("pause", "email")
     assert "paused" in store("queues").out
     document = store("queues", "--json").document
-    document.pop("oldest")
+    assert datetime.fromisoformat(document.pop("oldest")) <= datetime.now(UTC)
     assert document == {
         "name": "email", "paused": True, "scheduled": 1, "ready": 1, "waiting": 1, "running": 0,
         "exact": True,

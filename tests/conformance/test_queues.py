@@ -66,12 +66,58 @@ async def test_queues_are_shown_with_their_counts(world: World) -> None:
     await world.enqueue("ready", queue="a")
     await world.claim(1, queues=["b"])
     await world.engine.pause("c", now=world.now)
-    shown = [msgspec.structs.replace(queue, oldest=None) for queue in await world.engine.queues()]
-    assert shown == [
-        QueueStatus("a", False, 0, 1, 0, 0),
+    assert await world.engine.queues() == [
+        QueueStatus("a", False, 0, 1, 0, 0, oldest=world.now),
         QueueStatus("b", False, 1, 0, 2, 1),
         QueueStatus("c", True, 0, 0, 0, 0),
     ]
+
+
+async def oldest(world: World, queue: str = "default") -> int | None:
+    """Since when the first ready job of a queue is due."""
+    return next(status.oldest for status in await world.engine.queues() if status.name == queue)
+
+
+async def test_the_oldest_ready_job_is_the_one_that_is_due_longest_whatever_its_priority(
+    world: World,
+) -> None:
+    await world.enqueue("later", delay=3)
+    assert await oldest(world) is None
+    await world.later(5)
+    await world.enqueue("urgent", priority=1)
+    assert await oldest(world) == world.at(3)
+    await world.enqueue("elsewhere", queue="x")
+    assert await oldest(world, "x") == world.at(5)
+    assert await world.claim(1) == ["urgent"]
+    assert await oldest(world) == world.at(3)
+    assert await world.claim(1, queues=["default"]) == ["later"]
+    await world.enqueue("future", delay=3)
+    assert await oldest(world) is None
+
+
+async def test_a_job_that_waits_is_not_the_oldest_ready_one(world: World) -> None:
+    await world.limit("A", 1)
+    await world.enqueue("held", "A", delay=-9)
+    assert await world.claim() == ["held"]
+    await world.enqueue("waits", "A", delay=-8)
+    await world.enqueue("ready", delay=-7)
+    assert await oldest(world) == world.at(-7)
+
+
+async def test_the_oldest_ready_job_may_have_been_set_aside(world: World) -> None:
+    await world.enqueue("strange", task="strange", delay=-9)
+    await world.enqueue("strange, too", task="stranger", priority=1, delay=-8)
+    assert await world.claim() == []
+    await world.enqueue("known")
+    assert await oldest(world) == world.at(-9)
+
+
+async def test_the_oldest_ready_job_may_be_a_suspect(world: World) -> None:
+    await world.enqueue("suspect", delay=-9)
+    assert await world.claim() == ["suspect"]
+    await world.lose()
+    await world.enqueue("innocent")
+    assert await oldest(world) == world.at(-9)
 
 
 async def test_a_queue_whose_jobs_have_all_ended_is_not_shown(world: World) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from headgate.clock import SECOND
 from headgate.engine.contract import Engine, Filter, Snapshot
 from headgate.engine.rules.audit import audit
 from headgate.errors import HeadgateError
@@ -84,6 +85,7 @@ async def _all_that_shows(engine: Engine, now: int, asked: str) -> dict[str, Any
         "jobs": engine.get(IDS),
         "states": engine.states(IDS),
         "found jobs": engine.find(Filter()),
+        "failed jobs": engine.find(Filter(error="boo", ended_since=now - 10 * SECOND)),
         "number of jobs": engine.count(Filter(states=(JobState.READY, JobState.FAILED))),
         "limits": engine.limits(now=now),
         "queues": engine.queues(),

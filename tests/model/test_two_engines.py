@@ -22,6 +22,7 @@ from headgate.engine.contract import (
     Failed,
     ImportedJob,
     Limit,
+    NewArguments,
     Override,
     Progress,
     Released,
@@ -115,16 +116,23 @@ class TwoEngines(RuleBasedStateMachine):
         want=st.sampled_from([0, 1, 1, 2, 5]),
         queues=st.sampled_from(words.SERVED),
         suspects=st.sampled_from([True, True, True, False]),
+        threads=st.sampled_from([None, None, 0, 1, 2]),
     )
     def exchange(
-        self, data: st.DataObject, worker: str, want: int, queues: list[str] | None, suspects: bool
+        self,
+        data: st.DataObject,
+        worker: str,
+        want: int,
+        queues: list[str] | None,
+        suspects: bool,
+        threads: int | None,
     ) -> None:
         reports = [
             _report(data.draw(st.sampled_from(REPORTS)), view.id, view.attempt)
             for view in (self.snapshot.jobs if self.snapshot else ())
             if view.state is JobState.RUNNING and view.worker == worker and data.draw(st.booleans())
         ]
-        self._exchange(worker, reports, want, queues, suspects)
+        self._exchange(worker, reports, want, queues, suspects, threads)
 
     @rule(
         worker=st.sampled_from(words.WORKER_IDS),
@@ -142,13 +150,14 @@ class TwoEngines(RuleBasedStateMachine):
         want: int,
         queues: list[str] | None,
         suspects: bool = True,
+        threads: int | None = None,
         number: int | None = None,
     ) -> None:
         number = self._next(worker) if number is None else number
 
         async def command(engine: Engine) -> Exchanged:
             return await engine.exchange(
-                worker, reports, want, queues, number=number, suspects=suspects, now=self.now
+                worker, reports, want, queues, number=number, suspects=suspects, threads=threads, now=self.now
             )
 
         answer = self.do(command)
@@ -239,6 +248,10 @@ class TwoEngines(RuleBasedStateMachine):
     @rule(verb=st.sampled_from(["cancel", "cancel", "restart", "expedite", "delete"]), ids=words.some_ids)
     def steer(self, verb: str, ids: list[str]) -> None:
         self.do(lambda engine: getattr(engine, verb)(ids, now=self.now))
+
+    @rule(ids=words.some_ids, arguments=words.arguments())
+    def restart_with_arguments(self, ids: list[str], arguments: NewArguments) -> None:
+        self.do(lambda engine: engine.restart(ids, arguments=arguments, now=self.now))
 
     @rule(verb=st.sampled_from(["pause", "resume", "resume"]), queue=st.sampled_from(words.QUEUES))
     def pause(self, verb: str, queue: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Algorithm, ImportedJob, Limit, Override, Settings, Worker
+from headgate.engine.contract import Algorithm, ImportedJob, Limit, NewArguments, Override, Settings, Worker
 from headgate.job import AttemptOutcome, NewJob, PastAttempt
-from headgate.keys import Key, canonical
+from headgate.keys import Key, Use, canonical
 from headgate.retry import RetryPolicy
 
 SETTINGS = Settings(
@@ -25,9 +25,9 @@ SERVED = [None, None, ["x"], ["y", "x"], ["z", "y", "x"]]
 TASKS = ["t", "u"]
 TENANTS = ["", "acme"]
 WORKERS = [
-    Worker("w1", frozenset({"t", "u"}), None, 1000 * SECOND, concurrency=30),
+    Worker("w1", frozenset({"t", "u"}), None, 1000 * SECOND, concurrency=30, threaded=frozenset({"u"})),
     Worker("w2", frozenset({"t"}), None, 1000 * SECOND, concurrency=1),
-    Worker("w3", frozenset({"t", "u"}), ("x",), 6 * SECOND),
+    Worker("w3", frozenset({"t", "u"}), ("x",), 6 * SECOND, threaded=frozenset({"t"})),
 ]
 WORKER_IDS = [worker.id for worker in WORKERS]
 
@@ -87,8 +87,7 @@ def overrides(draw: st.DrawFn, now: int) -> Override:
 
 
 @st.composite
-def jobs(draw: st.DrawFn, id: str | None = None) -> NewJob:
-    tenant = draw(st.sampled_from(TENANTS))
+def uses(draw: st.DrawFn, tenant: str) -> tuple[Use, ...]:
     names = draw(st.lists(st.sampled_from(["A", "A=1", "B", "F", "F=1", "R", "L", "W"]), max_size=3))
     needs: list[tuple[Key, int]] = []
     for text in names:
@@ -96,6 +95,20 @@ def jobs(draw: st.DrawFn, id: str | None = None) -> NewJob:
         rate = name in "RLW"
         cost = draw(st.sampled_from([1, 1, 1, 2])) if name in "RW" else 1
         needs.append((Key(name, value or None, tenant if name != "B" else "", rate), cost))
+    return canonical(needs)
+
+
+@st.composite
+def arguments(draw: st.DrawFn) -> NewArguments:
+    """Other arguments, now and then with a key of a limit that is not declared."""
+    found = draw(uses(draw(st.sampled_from(TENANTS))))
+    unknown = (Use("c0:undeclared"),) if draw(st.integers(0, 9)) == 9 else ()
+    return NewArguments(draw(st.sampled_from(["{}", '{"n":1}'])), (*found, *unknown))
+
+
+@st.composite
+def jobs(draw: st.DrawFn, id: str | None = None) -> NewJob:
+    tenant = draw(st.sampled_from(TENANTS))
     delay = draw(st.sampled_from([0, 0, 0, 0, 2 * SECOND]))
     return NewJob(
         id=id or draw(ids),
@@ -104,7 +117,7 @@ def jobs(draw: st.DrawFn, id: str | None = None) -> NewJob:
         tenant=tenant,
         priority=draw(st.sampled_from([50, 50, 10])),
         delay=delay,
-        uses=canonical(needs),
+        uses=draw(uses(tenant)),
         retry=RetryPolicy(
             draw(st.integers(1, 3)),
             draw(st.sampled_from([0, SECOND])),
@@ -115,6 +128,7 @@ def jobs(draw: st.DrawFn, id: str | None = None) -> NewJob:
         unique=draw(st.sampled_from([None, None, None, "u"])),
         on_conflict=draw(st.sampled_from(["return", "raise", "replace"])),
         retention=draw(st.sampled_from([None, None, 0])),
+        headers=draw(st.sampled_from([None, '{"h":"1"}'])),
     )
 
 

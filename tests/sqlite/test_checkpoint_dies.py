@@ -63,7 +63,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("writes", [1, 2, 9, 40, 90])
+@pytest.mark.parametrize("writes", [1, 2, 9, 40, 60])
 async def test_a_process_killed_inside_a_checkpoint_loses_nothing_that_was_acknowledged(
     path: Path, open_engine: OpenEngine, writes: int
 ):

@@ -198,10 +198,18 @@ class World:
         queues: Sequence[str] | None = None,
         lease: float = 1e6,
         concurrency: int = 100,
+        threaded: Iterable[str] = (),
     ) -> str:
         """Register a worker whose lease outlasts the test unless told otherwise."""
         served = None if queues is None else tuple(queues)
-        record = Worker(id, frozenset(tasks), served, round(lease * SECOND), concurrency=concurrency)
+        record = Worker(
+            id,
+            frozenset(tasks),
+            served,
+            round(lease * SECOND),
+            concurrency=concurrency,
+            threaded=frozenset(threaded),
+        )
         await self.engine.register(record, now=self.now)
         self.workers.add(id)
         await self.check()

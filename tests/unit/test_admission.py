@@ -253,7 +253,9 @@ def test_a_claim_of_many_stops_after_its_bound_and_says_so(desk: Desk) -> None:
     jobs = [desk.arrive(f"j{number}") for number in range(LOOK_MORE + 50)]
     desk.limit("task:t", 0)
     admission = desk.admission()
-    more = admission.claim_many(1, {"t"}, lambda most: [job for job in jobs if job.state is S.READY][:most])
+    more = admission.claim_many(
+        1, {"t"}, lambda most, _: [job for job in jobs if job.state is S.READY][:most]
+    )
     assert more
     assert [job.state for job in jobs].count(S.WAITING) == LOOK_MORE + 1
 
@@ -263,6 +265,6 @@ def test_a_job_of_an_unknown_task_is_set_aside_and_its_offer_passes_on(desk: Des
     foreign, next_one = desk.arrive("foreign", "A"), desk.arrive("next", "A")
     admission = desk.admission()
     found = iter([[foreign], []])
-    assert not admission.claim_many(1, {"other"}, lambda _: next(found))
+    assert not admission.claim_many(1, {"other"}, lambda *_: next(found))
     assert (foreign.state, foreign.set_aside, foreign.offered_by) == (S.READY, True, None)
     assert next_one.state is S.READY

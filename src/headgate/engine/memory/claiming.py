@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import merge
 from itertools import islice
 
 from headgate.engine.contract import Worker
-from headgate.engine.memory.store import JobLine, MemoryStore
+from headgate.engine.memory.store import Aside, JobLine, MemoryStore
 from headgate.engine.rules.blame import APART, GRAVE, Room, gravity, level
-from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.stored import NO_THREAD, Stored
 
 
 class ReadyJobs:
@@ -23,8 +23,10 @@ class ReadyJobs:
         self.worker = worker
         self.now = now
         self.suspects = suspects
+        self.without: Collection[str] = ()
 
-    def __call__(self, most: int) -> Sequence[Stored]:
+    def __call__(self, most: int, without: Collection[str], /) -> Sequence[Stored]:
+        self.without = without
         found: list[Stored] = []
         groups = self._groups()
         suspects = self._suspects(groups, most)
@@ -41,14 +43,20 @@ class ReadyJobs:
         if self.queues is not None:
             return [[name] for name in dict.fromkeys(self.queues) if name not in self.store.paused]
         store = self.store
-        aside = {queue for queue, _ in (*store.aside, *store.suspects_aside)}
+        aside = {queue for queue, _, _ in (*store.aside, *store.suspects_aside)}
         return [[name for name in {*store.ready, *store.suspects, *aside} if name not in store.paused]]
 
     def _lines(
-        self, ready: dict[str, JobLine], aside: dict[tuple[str, str], JobLine], names: Sequence[str]
+        self, ready: dict[str, JobLine], aside: dict[Aside, JobLine], names: Sequence[str]
     ) -> list[JobLine]:
-        known = [line for (name, task), line in aside.items() if name in names and task in self.worker.tasks]
-        return [ready[name] for name in names if name in ready] + known
+        again = [
+            line for (name, task, why), line in aside.items() if name in names and self._tries(task, why)
+        ]
+        return [ready[name] for name in names if name in ready] + again
+
+    def _tries(self, task: str, why: int) -> bool:
+        """Whether jobs that were set aside are worth another look."""
+        return (why == NO_THREAD or task in self.worker.tasks) and task not in self.without
 
     def _suspects(self, groups: Iterable[Sequence[str]], most: int) -> list[Stored]:
         """The gravest suspects, as far as the worker has room for them. What it does not know will be set aside."""

@@ -50,7 +50,7 @@ from headgate.engine.memory.transaction import Transaction
 from headgate.engine.rules import steering
 from headgate.engine.rules.refused import lapsed, stale
 from headgate.engine.rules.status import bounded, limits_page
-from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, RESTART, Steering, steer
+from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, Steering, steer
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sleepers import Sleepers, also_on_moves
 from headgate.job import Job, JobState, NewJob
@@ -190,7 +190,7 @@ class MemoryEngine(Engine):
             transaction.admission.offer()
             transaction.ledger.claimer = worker
             ready = ReadyJobs(self._store, queues, claimer, transaction.now, suspects=suspects)
-            more = transaction.admission.claim_many(want, known, ready)
+            more = transaction.admission.claim_many(want, known, ready, known & claimer.threaded, threads)
             return Exchanged(
                 attempts=tuple(_attempt(job) for job in transaction.ledger.started),
                 refused=tuple(refused),
@@ -199,6 +199,7 @@ class MemoryEngine(Engine):
                 more=more,
                 now=transaction.now,
                 set_aside=tuple(transaction.admission.unknown),
+                parked=transaction.admission.parked(),
             )
 
     def _report(self, transaction: Transaction, worker: str, report: Report) -> bool:
@@ -252,7 +253,8 @@ class MemoryEngine(Engine):
     async def restart(
         self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
     ) -> list[Verdict]:
-        return self._steer(RESTART, ids, now)
+        with self._transaction(now) as transaction:
+            return steering.restart(transaction, ids, arguments)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return self._steer(EXPEDITE, ids, now)
@@ -388,5 +390,5 @@ def _attempt(job: Stored) -> Attempt:
         job=job.id, number=job.attempt, task=job.task, queue=job.queue, args=job.spec.args, tenant=job.tenant,
         priority=job.priority, tries=job.tries, retry=job.retry, timeout=job.spec.timeout, metadata=job.spec.metadata,
         enqueued_at=job.enqueued_at, started_at=job.started_at, progress=job.progress, suspicion=job.suspicion,
-        due=job.due,
+        due=job.due, headers=job.spec.headers,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from headgate.engine.memory.store import Holding, MemoryStore
 from headgate.engine.rules.admission import Rule
-from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.stored import NO_THREAD, UNKNOWN_TASK, Stored
 from headgate.job import JobState
 from headgate.keys import Use
 from headgate.rates import Bucket, Meter, Pace, Window
@@ -84,7 +84,7 @@ class MemoryLedger:
             job,
             state=JobState.RUNNING, worker=self.claimer, attempt=job.attempt + 1, tries=job.tries + 1,
             started_at=self.now, ended_at=None, outcome=None, error=None, result=None, offered_by=None, units=0,
-            set_aside=False,
+            set_aside=0,
         )  # fmt: skip
         self.started.append(job)
         self.readied.pop(job.id, None)
@@ -97,12 +97,16 @@ class MemoryLedger:
     def park(self, job: Stored, on: Use, refusals: int) -> None:
         self.store.change(
             job, state=JobState.WAITING, waiting_on=on.key, offered_by=None, units=on.units, refusals=refusals,
-            set_aside=False,
+            set_aside=0,
         )  # fmt: skip
         self._limit_reservations(job, None)
 
     def set_aside(self, job: Stored) -> None:
-        self.store.change(job, set_aside=True, offered_by=None, units=0)
+        self.store.change(job, set_aside=UNKNOWN_TASK, offered_by=None, units=0)
+
+    def keep_for_thread(self, job: Stored) -> None:
+        if not job.set_aside:
+            self.store.change(job, set_aside=NO_THREAD)
 
     def arm(self, key: str, at: int | None) -> None:
         self.store.put(self.store.timers, key, at)

@@ -22,13 +22,15 @@ from headgate.engine.rules.reading import (
     MOST_HOLDERS,
     Serving,
     earliest,
+    error_contains,
     facts,
     most_tokens,
     queue_statuses,
     room,
 )
 from headgate.engine.rules.status import all_status, key_status
-from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
+from headgate.job import JobState
 from headgate.keys import Key, is_rate
 from headgate.rates import Pace
 
@@ -43,7 +45,16 @@ def matches(job: Stored, wanted: Filter) -> bool:
         and (wanted.waiting_on is None or _waits_on(job, wanted.waiting_on))
         and wanted.unique in (None, job.spec.unique)
         and (wanted.ids is None or job.id in wanted.ids)
+        and (wanted.error is None or error_contains(job.error, wanted.error))
+        and _ended_between(job, wanted.ended_since, wanted.ended_until)
     )
+
+
+def _ended_between(job: Stored, since: int | None, until: int | None) -> bool:
+    if since is None and until is None:
+        return True
+    at = job.ended_at if job.state.ended else None
+    return at is not None and (since is None or at >= since) and (until is None or at < until)
 
 
 def _waits_on(job: Stored, text: str) -> bool:
@@ -96,7 +107,11 @@ def _computed_at(store: MemoryStore, key: str) -> int | None:
 def queues(store: MemoryStore) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused."""
     counts = Counter((job.queue, job.state.value) for job in store.jobs.values())
-    return queue_statuses(counts, store.paused)
+    oldest: dict[str, int] = {}
+    for job in store.jobs.values():
+        if job.state is JobState.READY:
+            oldest[job.queue] = min(job.due, oldest.get(job.queue, job.due))
+    return queue_statuses(counts, store.paused, oldest)
 
 
 def workers(store: MemoryStore) -> list[WorkerStatus]:
@@ -173,7 +188,7 @@ def _view(job: Stored, ledger: MemoryLedger) -> JobView:
         worker=job.worker,
         attempt=job.attempt,
         tries=job.tries,
-        set_aside=job.set_aside,
+        set_aside=job.set_aside == UNKNOWN_TASK,
         suspicion=job.suspicion,
         lost=job.lost,
     )

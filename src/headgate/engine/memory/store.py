@@ -17,6 +17,8 @@ from headgate.job import JobState
 from headgate.rates import Meter
 
 JobLine = SortedLine[Any, Stored]
+Aside = tuple[str, str, int]
+"""Queue and task of jobs that were set aside, and why."""
 
 
 class Holding:
@@ -58,9 +60,9 @@ class MemoryStore:
         self.scheduled: JobLine = SortedLine()
         self.ended: JobLine = SortedLine()
         self.ready: dict[str, JobLine] = {}
-        self.aside: dict[tuple[str, str], JobLine] = {}
+        self.aside: dict[Aside, JobLine] = {}
         self.suspects: dict[str, JobLine] = {}
-        self.suspects_aside: dict[tuple[str, str], JobLine] = {}
+        self.suspects_aside: dict[Aside, JobLine] = {}
         self.waiting: dict[str, dict[str, JobLine]] = {}
         self.offered: dict[tuple[str, str], dict[str, int]] = {}
         self.running: dict[str, dict[str, Stored]] = {}
@@ -154,10 +156,14 @@ class MemoryStore:
             del self.unique[(job.tenant, job.spec.unique)]
 
     def _ready_line(self, job: Stored) -> tuple[dict[Any, JobLine], Any, tuple[int, ...]]:
-        """Where a ready job stands: suspects apart from the others, and what was set aside apart by task."""
+        """Where a ready job stands: suspects apart from the others, and what was set aside apart by task and reason."""
         rank = job.suspect_order if job.suspicion else job.order
         if job.set_aside:
-            return self.suspects_aside if job.suspicion else self.aside, (job.queue, job.task), rank
+            return (
+                self.suspects_aside if job.suspicion else self.aside,
+                (job.queue, job.task, job.set_aside),
+                rank,
+            )
         return self.suspects if job.suspicion else self.ready, job.queue, rank
 
     # ── holders ──────────────────────────────────────────────────────────────────────────────────────────────────

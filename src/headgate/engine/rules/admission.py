@@ -14,12 +14,13 @@ lost an offer; touching too often costs a look, forgetting to touch would lose a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from headgate.keys import Use, is_rate
+from headgate.keys import Key, Use, is_rate
 from headgate.rates import Meter, Pace
 
 UNLIMITED = 1 << 60
@@ -65,6 +66,7 @@ class Pending(Protocol):
 
 
 J = TypeVar("J", bound=Pending)
+J_co = TypeVar("J_co", bound=Pending, covariant=True)
 
 
 class Ledger(Protocol[J]):
@@ -142,8 +144,22 @@ class Ledger(Protocol[J]):
         """The job stays ready, but out of the way of workers that do not know its task; it is no longer offered."""
         ...
 
+    def keep_for_thread(self, job: J) -> None:
+        """The job stays ready, in its order and offered as it was, but out of the way of claims that have no thread for
+        it. One that was set aside before stays where it is."""
+        ...
+
     def arm(self, key: str, at: int | None) -> None:
         """Set the one timer of a rate key, or clear it."""
+        ...
+
+
+class Ready(Protocol[J_co]):
+    """What a claim may start next."""
+
+    def __call__(self, most: int, without: Collection[str], /) -> Sequence[J_co]:
+        """The next ready jobs in the order of a claim. Of the tasks in `without`, for which there is no thread, none
+        that was set aside."""
         ...
 
 
@@ -157,6 +173,7 @@ class Admission(Generic[J]):
         self.reserving = fewest_refusals(patience)
         self.touched: dict[str, None] = {}
         self.unknown: dict[str, None] = {}
+        self.refused: Counter[str] = Counter()
 
     def free(self, key: str) -> int:
         """Slots or whole tokens that are left. Below zero when a limit was lowered under what runs (rule 11)."""
@@ -198,22 +215,34 @@ class Admission(Generic[J]):
 
     # ── a worker wants it ────────────────────────────────────────────────────────────────────────────────────────
 
-    def claim_many(self, want: int, known: Collection[str], ready: Callable[[int], Sequence[J]]) -> bool:
-        """Claim up to `want` jobs of the `known` tasks, in the order in which `ready(n)` gives the next n.
+    def claim_many(
+        self,
+        want: int,
+        known: Collection[str],
+        ready: Ready[J],
+        threaded: Collection[str] = (),
+        threads: int | None = None,
+    ) -> bool:
+        """Claim up to `want` jobs of the `known` tasks, in the order in which `ready` gives the next, but no more than
+        `threads` of the `threaded` ones among these.
 
         Goes in rounds, since refused jobs may let others be offered. Returns whether it stopped because it had
         looked at enough jobs, so that more may be found by asking again.
         """
         looks = want + LOOK_MORE
+        spare = UNLIMITED if threads is None else threads
         while want > 0 and looks > 0:
             asked = min(want, looks)
-            found = ready(asked)
+            found = ready(asked, () if spare > 0 else threaded)
             looks -= len(found)
             for job in found:
                 if job.task not in known:
                     self._set_aside(job)
+                elif spare <= 0 and job.task in threaded:
+                    self.ledger.keep_for_thread(job)
                 elif self.claim(job):
                     want -= 1
+                    spare -= job.task in threaded
             if self.offer() == 0 and len(found) < asked:
                 return False
         return want > 0
@@ -222,6 +251,13 @@ class Admission(Generic[J]):
         self.give_back([job])
         self.ledger.set_aside(job)
         self.unknown[job.task] = None
+
+    def parked(self) -> tuple[tuple[str, int], ...]:
+        """The limits that refused what was to be claimed, in the order of their names, and how often each did."""
+        names: Counter[str] = Counter()
+        for key, count in self.refused.items():
+            names[Key.of(key).name] += count
+        return tuple(sorted(names.items()))
 
     def claim(self, job: J) -> bool:
         """Start the job if all of its keys admit it now; else park it on the first that does not."""
@@ -265,6 +301,7 @@ class Admission(Generic[J]):
     def _refuse(self, job: J, refused: Use, uses: Sequence[Use]) -> None:
         passed_over = job.refusals is not None and job.offered_by not in (None, refused.key)
         refusals = (job.refusals or 0) + passed_over
+        self.refused[refused.key] += 1
         kept = self._reservable(refused, uses) if refusals >= self.patience else ()
         for key in kept:
             if not self.ledger.holds(key, job):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from headgate.engine.contract import Override, Verdict
+from headgate.engine.contract import NewArguments, Override, Verdict
 from headgate.engine.rules.in_force import Scope, may_be_overridden
 from headgate.engine.rules.stored import Stored
 from headgate.engine.rules.transitions import Transitions
@@ -35,11 +35,23 @@ def steer(transitions: Transitions, steering: Steering, ids: Sequence[str]) -> l
     return [_steer(transitions, steering, id) for id in ids]
 
 
+def restart(transitions: Transitions, ids: Sequence[str], arguments: NewArguments | None) -> list[Verdict]:
+    """Restart each job whose state allows it, with the same new arguments."""
+    if arguments is None:
+        return steer(transitions, RESTART, ids)
+    transitions.book.check_uses(arguments.uses)
+
+    def move(transitions: Transitions, job: Stored) -> None:
+        transitions.restart(job, arguments)
+
+    return steer(transitions, Steering(RESTART.states, move), ids)
+
+
 def _steer(transitions: Transitions, steering: Steering, id: str) -> Verdict:
     job = transitions.job(id)
     if job is None or job.state not in steering.states:
         return Verdict(id, False, job and job.state)
-    if steering is RESTART and not transitions.may_restart(job):
+    if steering.states is RESTART.states and not transitions.may_restart(job):
         return Verdict(id, False, job.state)
     steering.move(transitions, job)
     return Verdict(id, True, job.state)

@@ -9,6 +9,10 @@ from headgate.retry import RetryPolicy
 
 Order = tuple[int, int, int]
 
+UNKNOWN_TASK, NO_THREAD = 1, 2
+"""Why a ready job is set aside: out of the way of workers that do not know its task, or of claims that have no thread
+for it."""
+
 
 class Stored:
     """A job as it is kept."""
@@ -37,7 +41,7 @@ class Stored:
         self.offered_by: str | None = None
         self.units = 0
         self.refusals: int | None = None
-        self.set_aside = False
+        self.set_aside = 0
         self.attempt = 0
         self.tries = 0
         self.worker: str | None = None
@@ -74,7 +78,7 @@ class Stored:
             worker=self.worker, started_at=self.started_at, ended_at=self.ended_at,
             cancel_requested=self.cancel_requested, error=self.error, result=self.result, progress=self.progress,
             history=self.history(), suspicion=0 if self.state.ended else self.suspicion,
-            lost=0 if self.state.ended else self.lost,
+            lost=0 if self.state.ended else self.lost, headers=self.spec.headers,
         )  # fmt: skip
 
     def history(self) -> tuple[PastAttempt, ...]:

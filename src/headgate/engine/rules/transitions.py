@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, assert_never
 
+import msgspec
+
 from headgate.engine.contract import (
     Enqueued,
     ImportedJob,
@@ -18,6 +20,7 @@ from headgate.engine.contract import (
     Limit,
     Lost,
     LostJob,
+    NewArguments,
     Outcome,
     Override,
     Released,
@@ -144,7 +147,7 @@ class Transitions(ABC):
         expiry = expires_at(state, job.spec.retention, self.settings, self.now)
         self.change(
             job, state=state, ended_at=self.now, expires_at=expiry, waiting_on=None, offered_by=None, units=0,
-            set_aside=False, **fields,
+            set_aside=0, **fields,
         )  # fmt: skip
         self.ended = True
 
@@ -163,8 +166,12 @@ class Transitions(ABC):
         self.admission.give_back([job])
         self.end(job, JobState.CANCELLED, outcome=None)
 
-    def restart(self, job: Stored) -> None:
-        """An ended job arrives anew, with fresh retries and without suspicion."""
+    def restart(self, job: Stored, arguments: NewArguments | None = None) -> None:
+        """An ended job arrives anew, with fresh retries, without suspicion, and with other arguments where some are
+        given."""
+        if arguments is not None:
+            spec = msgspec.structs.replace(job.spec, args=arguments.args, uses=arguments.uses)
+            self.change(job, spec=spec, uses=spec.uses)
         self.change(
             job, state=JobState.SCHEDULED, due=self.now, attempts=job.history(), tries=0, worker=None, started_at=None,
             ended_at=None, outcome=None, error=None, result=None, expires_at=None, cancel_requested=False,
@@ -255,7 +262,7 @@ class Transitions(ABC):
         last = taken.attempts[-1] if taken.attempts else None
         fields = {
             "retry": record.job.retry, "tries": taken.tries, "attempt": len(taken.attempts), "waiting_on": None,
-            "offered_by": None, "units": 0, "set_aside": False, "refusals": None, "cancel_requested": False,
+            "offered_by": None, "units": 0, "set_aside": 0, "refusals": None, "cancel_requested": False,
             "error": last and last.error, "result": None,
         }  # fmt: skip
         if taken.state.ended and last is not None:

@@ -18,10 +18,11 @@ _read_names = lru_cache(1000)(msgspec.json.Decoder(frozenset[str]).decode)
 _read_ids = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-def _readable(lease_until: object, number: object, tasks: str, concurrency: object) -> bool:
+def _readable(lease_until: object, number: object, tasks: str, concurrency: object, threaded: str) -> bool:
     """Whether a worker's row makes sense."""
     try:
         _read_names(tasks)
+        _read_names(threaded)
     except GARBLED:
         return False
     return type(lease_until) is int and type(number) is int and type(concurrency) is int
@@ -58,7 +59,7 @@ class Own:
 
 
 class ClaimContext(msgspec.Struct, frozen=True):
-    """What a worker may claim: jobs of the tasks it knows, not from paused queues; `aside` if any are set aside,
+    """What a worker may claim: jobs of the tasks it knows, not from paused queues. `aside` if any are set aside,
     `suspects` if any job is suspect.
 
     `ready` are the queues that had ready jobs when the exchange began; `garbled` says that the name of one is no text.
@@ -66,6 +67,7 @@ class ClaimContext(msgspec.Struct, frozen=True):
 
     worker: str
     known: frozenset[str]
+    threaded: frozenset[str]
     concurrency: int
     paused: frozenset[str]
     aside: bool
@@ -97,14 +99,15 @@ class Opening:
 
     def context(self, now: int) -> ClaimContext:
         """Raises LeaseLost if the worker's lease is not good, StaleMessage if a later message has overtaken it."""
-        _, lease_until, last, tasks, concurrency, paused, aside, suspects, ready = self._row
-        if lease_until is None or not _readable(lease_until, last, tasks, concurrency) or lease_until <= now:
+        _, lease_until, last, tasks, concurrency, threaded, paused, aside, suspects, ready = self._row
+        if lease_until is None or not _readable(*self._row[1:6]) or lease_until <= now:
             raise lapsed(self.worker)
         if self.number is not None and self.number <= (last := max(last, self.own.number)):
             raise stale(self.worker, self.number, last)
+        known = _read_names(tasks)
         return ClaimContext(
-            self.worker, _read_names(tasks), concurrency, _read_names(shown(paused)), bool(aside), bool(suspects),
-            _read_names(shown(ready)), isinstance(ready, bytes),
+            self.worker, known, known & _read_names(threaded), concurrency, _read_names(shown(paused)), bool(aside),
+            bool(suspects), _read_names(shown(ready)), isinstance(ready, bytes),
         )  # fmt: skip
 
     def take_effect(self) -> None:

@@ -10,6 +10,7 @@ from operator import attrgetter
 import msgspec
 
 from headgate.engine.rules.blame import APART, GRAVE, Room, gravity, level
+from headgate.engine.rules.stored import NO_THREAD, UNKNOWN_TASK
 from headgate.engine.sqlite.claim_context import ClaimContext
 from headgate.engine.sqlite.rows import GARBLED, Candidate
 from headgate.engine.sqlite.statements import sql
@@ -19,6 +20,8 @@ from headgate.retry import RetryPolicy
 _order: Callable[[Candidate], tuple[int, int, int]] = attrgetter("order")
 
 
+Aside = tuple[str, str, int]
+"""Queue and task of jobs that were set aside, and why."""
 GRAVITIES = range(GRAVE, 0, -1)
 """Of suspects, in the order in which they are tried."""
 LIGHT = range(APART - 1, 0, -1)
@@ -45,9 +48,11 @@ class ReadyJobs:
         self.context = context
         self.queues = queues
         self.gravities = GRAVITIES if suspects else LIGHT
+        self.without: Collection[str] = ()
         self._garbled: list[int] = []
 
-    def __call__(self, most: int) -> Sequence[Candidate]:
+    def __call__(self, most: int, without: Collection[str], /) -> Sequence[Candidate]:
+        self.without = without
         if self.context.garbled:
             self._end_those_in_garbled_queues()
         while True:
@@ -60,8 +65,9 @@ class ReadyJobs:
             self._garbled.clear()
             self.transaction.admission.offer()
 
-    def are_there(self) -> bool:
+    def are_there(self, threads: int | None) -> bool:
         """Whether a claim would find anything. Changes nothing."""
+        self.without = () if threads is None or threads > 0 else self.context.threaded
         return bool(self.context.garbled or self._look(1) or self._garbled)
 
     def _end_those_in_garbled_queues(self) -> None:
@@ -90,7 +96,7 @@ class ReadyJobs:
         most: int,
         found: list[Candidate],
         light: Sequence[Candidate],
-        aside: Sequence[tuple[str, str]],
+        aside: Sequence[Aside],
     ) -> list[Candidate]:
         if self.queues is None:
             return found + self._first(self._all(aside, light), aside, light, most - len(found))
@@ -102,9 +108,14 @@ class ReadyJobs:
     def _in_order(self, queues: Sequence[str]) -> list[str]:
         return [name for name in dict.fromkeys(queues) if name not in self.context.paused]
 
-    def _all(self, aside: Sequence[tuple[str, str]], suspects: Sequence[Candidate]) -> list[str]:
+    def _all(self, aside: Sequence[Aside], suspects: Sequence[Candidate]) -> list[str]:
         offered = {queue for queue, _ in self.transaction.ledger.offered_now()}
-        names = {*self._filled(), *offered, *(queue for queue, _ in aside), *(job.queue for job in suspects)}
+        names = {
+            *self._filled(),
+            *offered,
+            *(queue for queue, _, _ in aside),
+            *(job.queue for job in suspects),
+        }
         return sorted(names - self.context.paused)
 
     def _filled(self) -> frozenset[str]:
@@ -114,7 +125,7 @@ class ReadyJobs:
     def _first(
         self,
         queues: Sequence[str],
-        aside: Sequence[tuple[str, str]],
+        aside: Sequence[Aside],
         suspects: Sequence[Candidate],
         most: int,
     ) -> list[Candidate]:
@@ -122,11 +133,7 @@ class ReadyJobs:
         filled = self._filled()
         lines = [self._read("claimable", queue, most, 0) for queue in queues if queue in filled]
         if aside:
-            lines += [
-                self._read("claimable_aside", queue, task, most, 0)
-                for queue, task in aside
-                if queue in queues
-            ]
+            lines += self._read_aside(aside, queues, most, 0)
         lines += [
             sorted(offers, key=_order)
             for queue, offers in self.transaction.ledger.offered_now()
@@ -145,15 +152,28 @@ class ReadyJobs:
                 self._garbled.append(row[0])
         return found
 
-    def _aside(self, grave: int) -> list[tuple[str, str]]:
-        """Jobs that others set aside and this worker knows; rarely any."""
+    def _aside(self, grave: int) -> list[Aside]:
+        """Jobs that were set aside and are worth another look; rarely any."""
         if not self.context.aside:
             return []
         return [
-            (queue, task)
-            for queue, task in self.transaction.execute(sql("aside_tasks"), (grave,)).fetchall()
-            if task in self.context.known
+            (queue, task, why)
+            for why in (UNKNOWN_TASK, NO_THREAD)
+            for queue, task in self.transaction.execute(sql("aside_tasks"), (grave, why)).fetchall()
+            if (why == NO_THREAD or task in self.context.known) and task not in self.without
         ]
+
+    def _read_aside(
+        self, aside: Iterable[Aside], queues: Collection[str], most: int, grave: int
+    ) -> list[list[Candidate]]:
+        lines: list[list[Candidate]] = []
+        for queue, task, why in aside:
+            if queue in queues:
+                line = self._read("claimable_aside", queue, task, most, grave, why)
+                for job in line:
+                    job.set_aside = True
+                lines.append(line)
+        return lines
 
     # ── suspects (rule 15) ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -173,17 +193,12 @@ class ReadyJobs:
         return [job for job in found if job in fit or job.task not in self.context.known]
 
     def _suspects_of(
-        self, queues: Collection[str], aside: Sequence[tuple[str, str]], most: int, grave: int
+        self, queues: Collection[str], aside: Sequence[Aside], most: int, grave: int
     ) -> list[Candidate]:
         lines = [self._read("claimable", queue, most, grave) for queue in queues]
-        lines += [
-            self._read("claimable_aside", queue, task, most, grave)
-            for queue, task in aside
-            if queue in queues
-        ]
-        return _merged(lines, most)
+        return _merged(lines + self._read_aside(aside, queues, most, grave), most)
 
-    def _groups(self, aside: Iterable[tuple[str, str]]) -> list[Collection[str]]:
+    def _groups(self, aside: Iterable[Aside]) -> list[Collection[str]]:
         """Queues that are read as one line, in the order in which they are read."""
         if self.queues is not None:
             return [[name] for name in self._in_order(self.queues)]
@@ -191,7 +206,7 @@ class ReadyJobs:
             self.transaction.execute(sql("ready_queues"), (grave,)).fetchall() for grave in self.gravities
         ]
         names = {queue for rows in queues for (queue,) in rows if isinstance(queue, str)}
-        return [sorted({*names, *(queue for queue, _ in aside)} - self.context.paused)]
+        return [sorted({*names, *(queue for queue, _, _ in aside)} - self.context.paused)]
 
     def _room(self) -> Room:
         running = self.transaction.execute(sql("running_suspects"), (self.context.worker,)).fetchall()

@@ -42,7 +42,7 @@ from headgate.engine.contract import (
 )
 from headgate.engine.rules import steering
 from headgate.engine.rules.refused import lapsed
-from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, RESTART, steer
+from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, steer
 from headgate.engine.sleepers import also_on_moves
 from headgate.engine.sqlite import listing, reading
 from headgate.engine.sqlite.claim_context import Opening, Own, end_exchange
@@ -179,12 +179,19 @@ class SqliteEngine(Engine):
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
         def work(transaction: Transaction) -> int:
             transaction.lose_worker(worker.id)
-            tasks, queues = (
-                to_json(sorted(worker.tasks)),
-                None if worker.queues is None else to_json(worker.queues),
-            )
+            tasks, threaded = to_json(sorted(worker.tasks)), to_json(sorted(worker.threaded))
+            queues = None if worker.queues is None else to_json(worker.queues)
             self._forget_own(transaction)
-            row = (worker.id, tasks, queues, worker.lease, worker.host, worker.pid, worker.concurrency)
+            row = (
+                worker.id,
+                tasks,
+                queues,
+                worker.lease,
+                worker.host,
+                worker.pid,
+                worker.concurrency,
+                threaded,
+            )
             transaction.execute(sql("register"), (*row, transaction.now, transaction.now + worker.lease))
             return transaction.now
 
@@ -236,14 +243,16 @@ class SqliteEngine(Engine):
             transaction.admission.offer()
             transaction.ledger.claimer = worker
             ready = ReadyJobs(transaction, queues, context, suspects=suspects)
-            more = want > 0 and transaction.admission.claim_many(want, context.known, ready)
+            more = want > 0 and transaction.admission.claim_many(
+                want, context.known, ready, context.threaded, threads
+            )
             transaction.finish()
             own.claims.update(transaction.ledger.claimed)
             return _exchanged(transaction, worker, refused, more)
 
         def glance(transaction: Transaction) -> Exchanged | None:
             context = opening.context(transaction.now)
-            if want > 0 and ReadyJobs(transaction, queues, context, suspects=suspects).are_there():
+            if want > 0 and ReadyJobs(transaction, queues, context, suspects=suspects).are_there(threads):
                 return None
             opening.take_effect()
             return _exchanged(transaction, worker, [], False)
@@ -310,7 +319,7 @@ class SqliteEngine(Engine):
     async def restart(
         self, ids: Sequence[str], *, arguments: NewArguments | None = None, now: int | None = None
     ) -> list[Verdict]:
-        return await self._write(lambda t: steer(t, RESTART, ids), now)
+        return await self._write(lambda t: steering.restart(t, ids, arguments), now)
 
     async def expedite(self, ids: Sequence[str], *, now: int | None = None) -> list[Verdict]:
         return await self._write(lambda t: steer(t, EXPEDITE, ids), now)
@@ -417,6 +426,7 @@ def _exchanged(
         more=more,
         now=transaction.now,
         set_aside=tuple(transaction.admission.unknown),
+        parked=transaction.admission.parked(),
     )
 
 

@@ -84,6 +84,7 @@ class SqliteLedger:
         self._offers: dict[int, Candidate] = {}
         self._parked: list[tuple[int, str, int, int]] = []
         self._aside: list[int] = []
+        self._kept: list[int] = []
         self._stale: set[str] = set()
         self._pending = False
         self.reserving = fewest_refusals(settings.patience)
@@ -263,7 +264,7 @@ class SqliteLedger:
         self._limit_reservations(job, None)
         if isinstance(job, Stored):
             job.state, job.waiting_on, job.offered_by = JobState.WAITING, on.key, None
-            job.units, job.refusals, job.set_aside = on.units, refusals, False
+            job.units, job.refusals, job.set_aside = on.units, refusals, 0
             self.save(job)
         else:
             self._offers.pop(job.seq, None)
@@ -291,6 +292,14 @@ class SqliteLedger:
         self.take_offer_back(job)
         self._aside.append(job.seq)
         self._pending = True
+
+    def keep_for_thread(self, job: Row) -> None:
+        assert isinstance(job, Candidate)
+        if not job.set_aside:
+            if job.seq in self._offers:
+                self.flush()
+            self._kept.append(job.seq)
+            self._pending = True
 
     def arm(self, key: str, at: int | None) -> None:
         if at is None:
@@ -348,6 +357,7 @@ class SqliteLedger:
         self._write_many("take", self._takes, self.now)
         self._write_many("park", self._parked)
         self._write_many("set_aside", self._aside)
+        self._write_many("keep_for_thread", self._kept)
         for key, bucket in self._spent.items():
             self.execute(sql("put_meter"), (key, bucket.full_at))
             self.execute(sql("forget_starts"), (key, self.now))

@@ -29,7 +29,7 @@ from headgate.engine.rules.reading import (
     room,
 )
 from headgate.engine.rules.status import key_status
-from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.engine.sqlite.claim_context import unreadable_workers
 from headgate.engine.sqlite.garbled import shown, shown_row
 from headgate.engine.sqlite.key_ranges import LAST, just_after, keys_of, parsed
@@ -78,6 +78,10 @@ def _filter(transaction: Transaction, wanted: Filter) -> Values:
         None if wanted.waiting_on is None else to_json(_waited_for(transaction, wanted.waiting_on)),
         None if wanted.ids is None else to_json(wanted.ids),
         wanted.unique,
+        wanted.error,
+        wanted.error and len(wanted.error),
+        wanted.ended_since,
+        wanted.ended_until,
     )
 
 
@@ -124,7 +128,8 @@ def queues(transaction: Transaction) -> list[QueueStatus]:
     counts: defaultdict[tuple[str, str], int] = defaultdict(int)
     for queue, state, number in map(shown_row, transaction.execute(sql("queue_counts")).fetchall()):
         counts[queue, state] += number
-    return queue_statuses(counts, paused)
+    oldest = dict(map(shown_row, transaction.execute(sql("queue_oldest")).fetchall()))
+    return queue_statuses(counts, paused, oldest)
 
 
 def workers(transaction: Transaction) -> list[WorkerStatus]:
@@ -136,9 +141,11 @@ def workers(transaction: Transaction) -> list[WorkerStatus]:
 
 
 def _worker(row: Values) -> WorkerStatus:
-    id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until, running = shown_row(row)
+    id, tasks, queues, lease, host, pid, concurrency, threaded, registered_at, lease_until, running = (
+        shown_row(row)
+    )
     served = None if queues is None else _read_queues(queues)
-    worker = Worker(id, _read_tasks(tasks), served, lease, host, pid, concurrency)
+    worker = Worker(id, _read_tasks(tasks), served, lease, host, pid, concurrency, _read_tasks(threaded))
     return WorkerStatus(worker, registered_at, lease_until, running)
 
 
@@ -234,6 +241,6 @@ def _view(transaction: Transaction, row: Values) -> JobView:
     return JobView(
         id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
         uses=transaction.book.uses(task, queue, own), waiting_on=waiting_on, offered_by=offered_by,
-        refusals=refusals, worker=worker, attempt=attempt, tries=tries, set_aside=bool(set_aside),
+        refusals=refusals, worker=worker, attempt=attempt, tries=tries, set_aside=set_aside == UNKNOWN_TASK,
         suspicion=suspicion, lost=lost,
     )  # fmt: skip

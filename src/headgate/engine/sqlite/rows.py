@@ -44,8 +44,8 @@ class Candidate:
     """
 
     __slots__ = (
-        "id", "offered_by", "order", "queue", "refusals", "row", "seq", "suspicion", "task", "units", "uses",
-        "waiting_on",
+        "id", "offered_by", "order", "queue", "refusals", "row", "seq", "set_aside", "suspicion", "task", "units",
+        "uses", "waiting_on",
     )  # fmt: skip
 
     def __init__(
@@ -53,23 +53,24 @@ class Candidate:
     ) -> None:
         (
             self.seq, self.id, self.task, self.queue, _, _, priority, due, _, _, _, _, _, _, _, _, _, self.units,
-            self.refusals, self.suspicion,
+            self.refusals, self.suspicion, _,
         ) = row  # fmt: skip
         self.order = priority, due, self.seq
         self.uses = uses
         self.waiting_on = waiting_on
         self.offered_by = offered_by
         self.row = row
+        self.set_aside = False
 
     def attempt(self, now: int) -> Attempt:
         """What the worker gets, once it is started."""
         (
             _, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-            progress, _, _, _, _, suspicion,
+            progress, _, _, _, _, suspicion, headers,
         ) = self.row  # fmt: skip
         return Attempt(
             id, attempt + 1, task, queue, args, tenant, priority, tries + 1, _read_retry(retry), timeout, metadata,
-            enqueued_at, now, progress, suspicion, due,
+            enqueued_at, now, progress, suspicion, due, headers,
         )  # fmt: skip
 
 
@@ -105,7 +106,7 @@ def own_uses(row: Values) -> tuple[Use, ...]:
     """The keys of a row from `waiters` or `claimable`; raises what is wrong if a claim could not read it."""
     if isinstance(row, GarbledRow):
         raise ValueError(NO_TEXT)
-    _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion = row
+    _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion, _ = row
     _ = priority + due + attempt + tries + units + suspicion  # a text among them raises
     _read_retry(retry)
     return _read_uses(uses) if uses is not None else ()
@@ -168,11 +169,12 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
     (
         seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique, metadata,
         retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-        outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after,
+        outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers,
     ) = row  # fmt: skip
     spec = NewJob(
         id=id, task=task, queue=queue, args=args, tenant=tenant, priority=priority, uses=read_uses(uses),
         retry=_read_retry(retry), timeout=timeout, unique=unique, metadata=metadata, retention=retention,
+        headers=headers,
     )  # fmt: skip
     _ = priority + due + enqueued_at + units + attempt + tries + suspicion + lost + lost_after
     _ = (started_at or 0) + (ended_at or 0) + (expires_at or 0) + (retention or 0) + (refusals or 0)
@@ -182,7 +184,7 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
     job = Stored(spec, seq, enqueued_at, due)
     job.state = _STATES[state]
     job.waiting_on, job.offered_by, job.units, job.refusals = waiting_on, offered_by, units, refusals
-    job.set_aside = bool(set_aside)
+    job.set_aside = set_aside
     job.attempt, job.tries, job.worker = attempt, tries, worker
     job.started_at, job.ended_at, job.outcome, job.expires_at = started_at, ended_at, outcome, expires_at
     job.cancel_requested = bool(cancel_requested)
@@ -199,6 +201,7 @@ def inserted(job: Stored) -> Values:
         spec.id, spec.task, spec.queue, spec.tenant, spec.priority, job.due, job.state, job.enqueued_at,
         spec.args, to_json(spec.uses) if spec.uses else None, write_retry(job.retry), spec.timeout, spec.unique,
         spec.metadata, spec.retention, job.waiting_on, job.offered_by, job.units, job.refusals,
+        spec.headers,
     )  # fmt: skip
 
 
@@ -206,7 +209,7 @@ def saved(job: Stored) -> Values:
     """The parameters of `save_job`."""
     return (
         job.due, job.state, write_retry(job.retry), job.waiting_on, job.offered_by, job.units, job.refusals,
-        int(job.set_aside), job.attempt, job.tries, job.worker, job.started_at, job.ended_at, job.outcome,
+        job.set_aside, job.attempt, job.tries, job.worker, job.started_at, job.ended_at, job.outcome,
         int(job.cancel_requested), job.error, job.result, job.progress, job.expires_at,
         job.suspicion, job.lost, job.lost_after, job.seq,
     )  # fmt: skip

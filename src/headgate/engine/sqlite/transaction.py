@@ -151,6 +151,10 @@ class Transaction(Transitions):
         if job.waiting_on is not None and "waiting_on" in fields:
             self.ledger.leave_line(job.waiting_on, job.queue)
         ended = fields.get("attempts", ())[len(job.attempts) :]
+        if (spec := fields.get("spec")) is not None:
+            self.execute(
+                sql("save_arguments"), (job.seq, spec.args, to_json(spec.uses) if spec.uses else None)
+            )
         for name, value in fields.items():
             setattr(job, name, value)
         if (

@@ -24,7 +24,7 @@ UPDATE jobs SET progress = ?4 WHERE id = ?1 AND attempt = ?2 AND worker = ?3 AND
 -- name: succeed
 -- Attempts that succeeded, fenced by worker and attempt.
 -- ?1 JSON array of [id, attempt, result]  ?2 worker  ?3 now  ?4 default retention
--- Writes: jobs through its unique index on id (the + keeps the planner from jobs_running); jobs_running, jobs_expiry.
+-- Writes: jobs through its unique index on id (the + keeps the planner from jobs_running); jobs_running, jobs_ended.
 UPDATE jobs
 SET state = 'succeeded', outcome = 'succeeded', ended_at = ?3, result = r.value ->> 2,
     expires_at = ?3 + coalesce(retention, ?4)
@@ -35,7 +35,7 @@ RETURNING jobs.seq;
 -- name: succeed_own
 -- Attempts that succeeded: `succeed` for jobs that this process claimed itself, so that it knows their numbers.
 -- ?1 JSON array of [seq, attempt, result, id]  ?2 worker  ?3 now  ?4 default retention
--- Writes: jobs by rowid; jobs_running, jobs_expiry.
+-- Writes: jobs by rowid; jobs_running, jobs_ended.
 UPDATE jobs
 SET state = 'succeeded', outcome = 'succeeded', ended_at = ?3, result = r.value ->> 2,
     expires_at = ?3 + coalesce(retention, ?4)
@@ -46,7 +46,7 @@ WHERE jobs.seq = r.value ->> 0 AND +jobs.id = r.value ->> 3 AND jobs.attempt = r
 -- name: succeed_few
 -- One attempt that succeeded, fenced by worker and attempt: `succeed_own` for a handful.
 -- ?1 seq  ?2 attempt  ?3 result  ?4 id  ?5 worker  ?6 now  ?7 default retention
--- Writes: jobs by rowid; jobs_running, jobs_expiry.
+-- Writes: jobs by rowid; jobs_running, jobs_ended.
 UPDATE jobs
 SET state = 'succeeded', outcome = 'succeeded', ended_at = ?6, result = ?3, expires_at = ?6 + coalesce(retention, ?7)
 WHERE seq = ?1 AND +id = ?4 AND attempt = ?2 AND +worker = ?5 AND +state = 'running';

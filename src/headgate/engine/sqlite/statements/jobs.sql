@@ -4,8 +4,8 @@
 -- A new job in the state that admission gave it.
 -- Writes: jobs, its unique index on id, and the index of its state.
 INSERT INTO jobs (id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key,
-                  metadata, retention, waiting_on, offered_by, units, refusals)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                  metadata, retention, waiting_on, offered_by, units, refusals, headers)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: save_job
 -- Every field of a job that can change.   ?1 … ?22 in the order below, ?23 seq
@@ -17,12 +17,17 @@ SET due = ?1, state = ?2, retry = ?3, waiting_on = ?4, offered_by = ?5, units = 
     suspicion = ?20, gravity = min(?20, 3), lost = ?21, lost_after = ?22
 WHERE seq = ?23;
 
+-- name: save_arguments
+-- What a restarted job is given instead of what it had.   ?1 seq  ?2 args  ?3 uses (JSON)
+-- Writes: jobs by rowid.
+UPDATE jobs SET args = ?2, uses = ?3 WHERE seq = ?1;
+
 -- name: job_by_id
 -- A whole job by id.   ?1 id
 -- Reads: jobs through its unique index on id.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
 FROM jobs WHERE id = ?1;
 
 -- name: job_by_seq
@@ -30,7 +35,7 @@ FROM jobs WHERE id = ?1;
 -- Reads: jobs by rowid.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
 FROM jobs WHERE seq = ?1;
 
 -- name: existing
@@ -47,7 +52,7 @@ SELECT seq FROM jobs WHERE id = ?1;
 -- Reads: jobs_unique.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
 FROM jobs
 WHERE tenant = ?1 AND unique_key = ?2 AND unique_key IS NOT NULL
   AND state IN ('scheduled', 'ready', 'waiting', 'running');
@@ -66,7 +71,17 @@ SET id = coalesce(?5, id), state = 'failed', outcome = NULL, error = ?2, ended_a
 WHERE seq = ?1;
 
 -- name: expired
--- Ended jobs past their retention, also those whose retention ends at no time at all.   ?1 now  ?2 how many
--- Reads: jobs_expiry.
-SELECT * FROM (SELECT seq FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2)
-UNION ALL SELECT * FROM (SELECT seq FROM jobs WHERE expires_at IS NOT NULL AND expires_at >= '' LIMIT 10);
+-- Ended jobs past their retention, also those whose retention ends at no time at all, or whose state is none.
+-- ?1 now  ?2 how many
+-- Reads: jobs_ended, one step per state.
+WITH RECURSIVE s(state) AS (
+    SELECT min(state) FROM jobs WHERE expires_at IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(j.state) FROM jobs j WHERE j.expires_at IS NOT NULL AND j.state > s.state)
+    FROM s WHERE s.state IS NOT NULL
+)
+SELECT * FROM (SELECT j.seq FROM s CROSS JOIN jobs j INDEXED BY jobs_ended
+               WHERE j.state = s.state AND j.expires_at IS NOT NULL AND j.expires_at <= ?1 LIMIT ?2)
+UNION ALL
+SELECT * FROM (SELECT j.seq FROM s CROSS JOIN jobs j INDEXED BY jobs_ended
+               WHERE j.state = s.state AND j.expires_at IS NOT NULL AND j.expires_at >= '' LIMIT 10);

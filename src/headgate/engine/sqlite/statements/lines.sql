@@ -10,37 +10,38 @@ UNION ALL SELECT * FROM (SELECT seq FROM jobs WHERE state = 'scheduled' AND due 
 -- The next ready jobs of one queue.   ?1 queue  ?2 how many  ?3 gravity
 -- Reads: jobs_ready, in index order.
 SELECT seq, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-       progress, uses, offered_by, units, refusals, suspicion
+       progress, uses, offered_by, units, refusals, suspicion, headers
 FROM jobs
 WHERE state = 'ready' AND set_aside = 0 AND gravity = ?3 AND queue = ?1
 ORDER BY priority, due, seq
 LIMIT ?2;
 
 -- name: claimable_aside
--- The next ready jobs of one queue and task that other workers set aside.   ?1 queue  ?2 task  ?3 how many
--- ?4 gravity
+-- The next ready jobs of one queue and task that were set aside.   ?1 queue  ?2 task  ?3 how many  ?4 gravity
+-- ?5 why: 1 the task was unknown, 2 there was no thread
 -- Reads: jobs_aside, in index order.
 SELECT seq, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-       progress, uses, offered_by, units, refusals, suspicion
+       progress, uses, offered_by, units, refusals, suspicion, headers
 FROM jobs
-WHERE state = 'ready' AND set_aside = 1 AND gravity = ?4 AND queue = ?1 AND task = ?2
+WHERE state = 'ready' AND set_aside > 0 AND set_aside = ?5 AND gravity = ?4 AND queue = ?1 AND task = ?2
 ORDER BY priority, due, seq
 LIMIT ?3;
 
 -- name: aside_tasks
 -- The queues and tasks that have jobs set aside: two index steps per pair, however many jobs each has.
--- ?1 gravity
+-- ?1 gravity  ?2 why: 1 the task was unknown, 2 there was no thread
 -- Reads: jobs_aside.
 WITH RECURSIVE t(queue, task) AS (
-    SELECT * FROM (SELECT queue, task FROM jobs WHERE state = 'ready' AND set_aside = 1 AND gravity = ?1
+    SELECT * FROM (SELECT queue, task FROM jobs WHERE state = 'ready' AND set_aside > 0 AND set_aside = ?2 AND gravity = ?1
                    ORDER BY queue, task LIMIT 1)
     UNION ALL
     SELECT j.queue, j.task FROM t JOIN jobs j ON j.seq = coalesce(
         (SELECT n.seq FROM jobs n
-         WHERE n.state = 'ready' AND n.set_aside = 1 AND n.gravity = ?1 AND n.queue = t.queue AND n.task > t.task
+         WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = ?2 AND n.gravity = ?1 AND n.queue = t.queue
+               AND n.task > t.task
          ORDER BY n.task LIMIT 1),
         (SELECT n.seq FROM jobs n
-         WHERE n.state = 'ready' AND n.set_aside = 1 AND n.gravity = ?1 AND n.queue > t.queue
+         WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = ?2 AND n.gravity = ?1 AND n.queue > t.queue
          ORDER BY n.queue, n.task LIMIT 1)
     )
 )
@@ -68,6 +69,11 @@ SELECT seq FROM jobs WHERE state = 'ready' AND set_aside = 0 AND gravity = ?2 AN
 -- Writes: jobs by rowid; jobs_ready, jobs_aside, jobs_offered.
 UPDATE jobs SET set_aside = 1, offered_by = NULL, units = 0 WHERE seq IN (SELECT value FROM json_each(?1));
 
+-- name: keep_for_thread
+-- Jobs for which the claiming worker has no thread keep what they were offered.   ?1 JSON array of seq
+-- Writes: jobs by rowid; jobs_ready, jobs_aside.
+UPDATE jobs SET set_aside = 2 WHERE seq IN (SELECT value FROM json_each(?1));
+
 -- name: waited_for
 -- For each key: the queues that have waiters, with what the key has promised in each, how many hold it, and the first
 -- waiter. One index step per queue, however many wait.   ?1 JSON array of keys
@@ -83,7 +89,7 @@ WITH RECURSIVE q(key, queue) AS (
 SELECT (SELECT coalesce(sum(o.units), 0) FROM jobs o WHERE o.offered_by = q.key AND o.queue = q.queue),
        (SELECT count(*) FROM holders h WHERE h.key = q.key),
        w.seq, w.id, w.task, w.queue, w.args, w.tenant, w.priority, w.due, w.attempt, w.tries, w.retry, w.timeout,
-       w.metadata, w.enqueued_at, w.progress, w.uses, w.waiting_on, w.units, w.refusals, w.suspicion
+       w.metadata, w.enqueued_at, w.progress, w.uses, w.waiting_on, w.units, w.refusals, w.suspicion, w.headers
 FROM q CROSS JOIN jobs w
 WHERE w.seq = (SELECT f.seq FROM jobs f WHERE f.state = 'waiting' AND f.waiting_on = q.key AND f.queue = q.queue
                ORDER BY f.priority, f.due, f.seq LIMIT 1);
@@ -92,7 +98,7 @@ WHERE w.seq = (SELECT f.seq FROM jobs f WHERE f.state = 'waiting' AND f.waiting_
 -- The first waiters of a queue on a key, with all that a claim in the same step needs.   ?1 key  ?2 queue  ?3 how many
 -- Reads: jobs_waiting, in index order.
 SELECT seq, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-       progress, uses, waiting_on, units, refusals, suspicion
+       progress, uses, waiting_on, units, refusals, suspicion, headers
 FROM jobs
 WHERE state = 'waiting' AND waiting_on = ?1 AND queue = ?2
 ORDER BY priority, due, seq

@@ -2,18 +2,23 @@
 
 -- name: find
 -- Jobs that match, newest first. A NULL parameter does not matter.
--- ?1 states (JSON) ?2 queue ?3 task ?4 tenant ?5 waiting_on (JSON) ?6 ids (JSON) ?7 unique ?8 before seq ?9 how many
+-- ?1 states (JSON) ?2 queue ?3 task ?4 tenant ?5 waiting_on (JSON) ?6 ids (JSON) ?7 unique ?8 error ?9 its length
+-- ?10 ended since ?11 ended until ?12 before seq ?13 how many
 -- Reads: jobs from its end; stops as soon as it has enough.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
 FROM jobs
 WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
   AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3) AND (?4 IS NULL OR tenant = ?4)
   AND (?5 IS NULL OR waiting_on IN (SELECT value FROM json_each(?5))) AND (?6 IS NULL OR id IN (SELECT value FROM json_each(?6)))
-  AND (?7 IS NULL OR unique_key = ?7) AND seq < ?8
+  AND (?7 IS NULL OR unique_key = ?7)
+  AND (?8 IS NULL OR instr(error, ?8) BETWEEN 1 AND instr(error || char(10), char(10)) - ?9)
+  AND (?10 IS NULL OR ended_at >= ?10) AND (?11 IS NULL OR ended_at < ?11)
+  AND ((?10 IS NULL AND ?11 IS NULL) OR state IN ('succeeded', 'failed', 'cancelled'))
+  AND seq < ?12
 ORDER BY seq DESC
-LIMIT ?9;
+LIMIT ?13;
 
 -- name: count
 -- How many match; parameters as in find.
@@ -21,7 +26,10 @@ SELECT count(*) FROM jobs
 WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
   AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3) AND (?4 IS NULL OR tenant = ?4)
   AND (?5 IS NULL OR waiting_on IN (SELECT value FROM json_each(?5))) AND (?6 IS NULL OR id IN (SELECT value FROM json_each(?6)))
-  AND (?7 IS NULL OR unique_key = ?7);
+  AND (?7 IS NULL OR unique_key = ?7)
+  AND (?8 IS NULL OR instr(error, ?8) BETWEEN 1 AND instr(error || char(10), char(10)) - ?9)
+  AND (?10 IS NULL OR ended_at >= ?10) AND (?11 IS NULL OR ended_at < ?11)
+  AND ((?10 IS NULL AND ?11 IS NULL) OR state IN ('succeeded', 'failed', 'cancelled'));
 
 -- name: states
 -- Only the states.   ?1 JSON array of ids
@@ -30,10 +38,34 @@ SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(?1));
 -- name: queue_counts
 -- Unfinished jobs per queue and state, for people: each part counts in its own index.
 SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside = 0 GROUP BY queue
-UNION ALL SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside = 1 GROUP BY queue
+UNION ALL SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside > 0 GROUP BY queue
 UNION ALL SELECT queue, 'scheduled', count(*) FROM jobs WHERE state = 'scheduled' GROUP BY queue
 UNION ALL SELECT queue, 'waiting', count(*) FROM jobs WHERE state = 'waiting' GROUP BY queue
 UNION ALL SELECT queue, 'running', count(*) FROM jobs WHERE state = 'running' GROUP BY queue;
+
+-- name: queue_oldest
+-- The first due time of each queue's ready jobs: two index steps per priority that a queue has jobs of.
+-- Reads: jobs_ready, jobs_aside.
+WITH RECURSIVE r(gravity, queue, priority, due) AS (
+    SELECT * FROM (SELECT gravity, queue, priority, due FROM jobs WHERE state = 'ready' AND set_aside = 0
+                   ORDER BY gravity, queue, priority, due LIMIT 1)
+    UNION ALL
+    SELECT j.gravity, j.queue, j.priority, j.due FROM r JOIN jobs j ON j.seq = (
+        SELECT n.seq FROM jobs n INDEXED BY jobs_ready
+        WHERE n.state = 'ready' AND n.set_aside = 0 AND (n.gravity, n.queue, n.priority) > (r.gravity, r.queue, r.priority)
+        ORDER BY n.gravity, n.queue, n.priority, n.due LIMIT 1)
+), a(why, gravity, queue, task, priority, due) AS (
+    SELECT * FROM (SELECT set_aside, gravity, queue, task, priority, due FROM jobs
+                   WHERE state = 'ready' AND set_aside > 0
+                   ORDER BY set_aside, gravity, queue, task, priority, due LIMIT 1)
+    UNION ALL
+    SELECT j.set_aside, j.gravity, j.queue, j.task, j.priority, j.due FROM a JOIN jobs j ON j.seq = (
+        SELECT n.seq FROM jobs n INDEXED BY jobs_aside
+        WHERE n.state = 'ready' AND n.set_aside > 0
+              AND (n.set_aside, n.gravity, n.queue, n.task, n.priority) > (a.why, a.gravity, a.queue, a.task, a.priority)
+        ORDER BY n.set_aside, n.gravity, n.queue, n.task, n.priority, n.due LIMIT 1)
+)
+SELECT queue, min(due) FROM (SELECT queue, due FROM r UNION ALL SELECT queue, due FROM a) GROUP BY queue;
 
 -- name: paused
 -- The paused queues.
@@ -95,7 +127,7 @@ WHERE state = 'waiting' AND waiting_on = ?1 AND queue = ?2 AND (priority, due, s
 -- name: workers
 -- The registered workers with how much each runs.
 -- Reads: workers, jobs_running.
-SELECT id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until,
+SELECT id, tasks, queues, lease, host, pid, concurrency, threaded, registered_at, lease_until,
        (SELECT count(*) FROM jobs WHERE state = 'running' AND worker = workers.id)
 FROM workers ORDER BY id;
 

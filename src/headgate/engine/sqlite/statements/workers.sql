@@ -1,9 +1,10 @@
 -- Workers, their leases and messages; queues; periodic tasks; when time has work.
 
 -- name: register
--- A worker's lease begins.   ?1 id ?2 tasks ?3 queues ?4 lease ?5 host ?6 pid ?7 concurrency ?8 now ?9 lease_until
-INSERT OR REPLACE INTO workers (id, tasks, queues, lease, host, pid, concurrency, registered_at, lease_until)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+-- A worker's lease begins.   ?1 id ?2 tasks ?3 queues ?4 lease ?5 host ?6 pid ?7 concurrency ?8 threaded
+-- ?9 now ?10 lease_until
+INSERT OR REPLACE INTO workers (id, tasks, queues, lease, host, pid, concurrency, threaded, registered_at, lease_until)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
 -- name: beat
 -- Renew a lease that has not lapsed.   ?1 worker  ?2 now
@@ -29,7 +30,7 @@ SELECT id FROM workers;
 
 -- name: worker_rows
 -- What must make sense of each worker's row.
-SELECT id, queues, lease, lease_until, number, tasks, concurrency FROM workers;
+SELECT id, queues, lease, lease_until, number, tasks, concurrency, threaded FROM workers;
 
 -- name: lapsed
 -- Workers whose lease has run out, or ends at no time at all.   ?1 now
@@ -50,9 +51,9 @@ WITH RECURSIVE q(queue) AS (
             WHERE j.state = 'ready' AND j.set_aside = 0 AND j.gravity = 0 AND j.queue > q.queue)
     FROM q WHERE q.queue IS NOT NULL
 )
-SELECT m.value, w.lease_until, w.number, w.tasks, w.concurrency,
+SELECT m.value, w.lease_until, w.number, w.tasks, w.concurrency, w.threaded,
        (SELECT json_group_array(queue) FROM paused),
-       EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND set_aside = 1),
+       EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND set_aside > 0),
        EXISTS (SELECT 1 FROM jobs WHERE state = 'ready' AND set_aside = 0 AND gravity > 0),
        (SELECT json_group_array(queue) FROM q WHERE queue IS NOT NULL)
 FROM meta m LEFT JOIN workers w ON w.id = ?1 WHERE m.name = 'rules';
@@ -99,8 +100,15 @@ SELECT (SELECT CAST(min(due) AS INTEGER) FROM jobs WHERE state = 'scheduled'),
 -- name: next_expiry
 -- When retention next has work, and when idle rate keys and computed numbers can be forgotten.
 -- ?1 how long computed numbers are kept
--- Reads: the first entry of each index.
-SELECT (SELECT CAST(min(expires_at) AS INTEGER) FROM jobs WHERE expires_at IS NOT NULL),
+-- Reads: the first entry of each index, of jobs_ended those of each state.
+WITH RECURSIVE s(state) AS (
+    SELECT min(state) FROM jobs WHERE expires_at IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(j.state) FROM jobs j WHERE j.expires_at IS NOT NULL AND j.state > s.state)
+    FROM s WHERE s.state IS NOT NULL
+)
+SELECT (SELECT min((SELECT CAST(min(j.expires_at) AS INTEGER) FROM jobs j
+                    WHERE j.state = s.state AND j.expires_at IS NOT NULL)) FROM s),
        (SELECT min(full_at) FROM meters),
        (SELECT min(gone_at) FROM starts),
        (SELECT min(at) + ?1 FROM computed);
