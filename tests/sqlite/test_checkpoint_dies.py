@@ -77,7 +77,7 @@ async def test_a_process_killed_inside_a_checkpoint_loses_nothing_that_was_ackno
                 enqueued |= set(first)
         assert child.wait() == -9
     assert ended < enqueued
-    assert jobs_without_log(path) < len(enqueued), "the file alone has not got all"
+    assert not checkpointed(path), "the checkpoint was at its end"
     engine = await open_engine()
     assert check(path) == "ok"
     states = dict(zip(enqueued, await engine.states(sorted(enqueued)), strict=True))
@@ -102,17 +102,16 @@ def check(path: Path) -> str:
     return said
 
 
-def jobs_without_log(path: Path) -> int:
-    """How many jobs the file has of itself; 0 if it makes no sense."""
-    alone = path.with_name("alone.db")
-    shutil.copy(path, alone)
-    connection = apsw.Connection(str(alone))
-    try:
-        return connection.execute("SELECT count(*) FROM jobs").get
-    except apsw.Error:
-        return 0
-    finally:
-        connection.close()
+def checkpointed(path: Path) -> bool:
+    """Whether the file is what it would be had the checkpoint come to its end."""
+    whole = path.with_name("whole.db")
+    for suffix in ("", "-wal"):
+        shutil.copy(f"{path}{suffix}", f"{whole}{suffix}")
+    connection = apsw.Connection(str(whole))
+    connection.pragma("schema_version")  # a connection finds the log when it first reads
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    connection.close()
+    return path.read_bytes() == whole.read_bytes()
 
 
 async def go_on(engine: SqliteEngine) -> None:

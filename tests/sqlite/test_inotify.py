@@ -132,6 +132,23 @@ def test_a_log_that_is_deleted_and_begun_anew_is_listened_to_again(tmp_path: Pat
 
 
 @linux
+def test_a_notice_is_repeated_as_the_commit_may_follow_the_write(tmp_path: Path):
+    """A writer that is held up between the two, which cannot be timed."""
+    log, heard = tmp_path / "jobs.db-wal", threading.Semaphore(0)
+    log.write_bytes(b"")
+    listener = Inotify(str(log), heard.release)
+    listener.start()
+    assert heard.acquire(timeout=PATIENCE)
+    for _ in inotify.AFTERWARDS:
+        assert heard.acquire(timeout=PATIENCE), "behind the beginning"
+    assert not heard.acquire(timeout=1), "and then there is quiet"
+    log.write_bytes(b"one")
+    for _ in (log, *inotify.AFTERWARDS):
+        assert heard.acquire(timeout=PATIENCE)
+    listener.stop()
+
+
+@linux
 async def test_nothing_of_the_listener_stays_behind(path: Path):
     before, files = threads(), len(os.listdir("/proc/self/fd"))
     for _ in range(5):

@@ -18,6 +18,9 @@ IN_IGNORED = 0x8000
 EVENT = struct.Struct("iIII")
 GAP = 0.005
 """Seconds between two notices: while much is written, more of them would be of no use."""
+AFTERWARDS = (0.02, 0.1, 0.4)
+"""Seconds of quiet after which a notice is repeated. A commit is written to the log before it can be read: a look in
+between, which may last where the writer is held up, finds nothing, and no notice follows."""
 
 
 class Inotify:
@@ -60,12 +63,15 @@ class Inotify:
         waiting = select.poll()
         waiting.register(notices, select.POLLIN)
         waiting.register(self._end, select.POLLIN)
+        repeats = AFTERWARDS
         while not self._stopped.is_set():
             if not self.listening:  # at first, and when the log was deleted and begun anew
                 self.listening = libc.inotify_add_watch(notices, os.fsencode(self._path), IN_MODIFY) >= 0
-            else:
-                waiting.poll()
+            elif waiting.poll(repeats[0] * 1000 if repeats else None):
                 self.listening = self._stopped.is_set() or not _is_gone(os.read(notices, 4096))
+                repeats = AFTERWARDS
+            else:
+                repeats = repeats[1:]
             self._heard()
             self._stopped.wait(GAP)
 
