@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headgate.app.audit import AuditReport
     from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
+    from headgate.app.failures import FailureGroup, Failures
     from headgate.app.filters import StateName
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
@@ -82,6 +83,8 @@ __all__ = [
     "EngineUnavailable",
     "Explanation",
     "FailJob",
+    "FailureGroup",
+    "Failures",
     "FloatingLimit",
     "FloatingLimitView",
     "HeadgateError",
@@ -141,6 +144,7 @@ _ROOMS = {
     "hooks.context": ("JobContext", "current_job"),
     "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
+    "app.failures": ("FailureGroup", "Failures"),
     "app.filters": ("StateName",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),

@@ -233,6 +233,15 @@ class Payload:
                 encode(value, f"{self._what}: parameter {name!r}", self._own)
             raise
 
+    def changed(self, raw: str, given: dict[str, Any]) -> Any:
+        """Stored arguments as a record, with those in the place of others that are given. Stored ones that the task no
+        longer takes are left out."""
+        stored = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        new = msgspec.json.decode(self._encoded(given), type=dict[str, msgspec.Raw])
+        return self.decode(
+            msgspec.json.encode({name: text for name, text in (stored | new).items() if name in self.names})
+        )
+
     def decode(self, raw: str | bytes) -> Any:
         """JSON text as a record of arguments."""
         try:

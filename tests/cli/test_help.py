@@ -20,6 +20,7 @@ COMMANDS = [
     "jobs",
     "job",
     "explain",
+    "failures",
     "queues",
     "limits",
     "workers",

@@ -22,6 +22,7 @@ NEED_A_STORE = [
     "jobs",
     "job x",
     "explain x",
+    "failures",
     "queues",
     "limits",
     "workers",

@@ -19,14 +19,14 @@ def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
         "App", "AsyncTask", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "Codec", "ConcurrencyLimit",
         "ConfigError", "ContextCodec", "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob",
-        "FloatingLimit", "FloatingLimitView", "HeadgateError", "HistoryInfo", "HolderInfo", "ImportAttempt",
-        "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext", "JobControl", "JobExists",
-        "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "JobUpdate", "KeyInfo", "LeaseLost",
-        "LifespanError", "LimitInfo", "LimitNotFound", "OverrideInfo", "PayloadContext", "PayloadError",
-        "ProcessDied", "QueueInfo", "RaisedInProcess", "RateLimit", "Retry", "RetryLater", "ScheduleInfo",
-        "SchemaMismatch", "SealedPayload", "Snooze", "SqlResult", "StaleMessage", "StateName", "SyncTask", "Task",
-        "TaskDefaults", "TaskSet", "TotalsInfo", "WaiterInfo", "Worker", "WorkerInfo", "WrongState", "__version__",
-        "current_job",
+        "FailureGroup", "Failures", "FloatingLimit", "FloatingLimitView", "HeadgateError", "HistoryInfo",
+        "HolderInfo", "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext",
+        "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "JobUpdate",
+        "KeyInfo", "LeaseLost", "LifespanError", "LimitInfo", "LimitNotFound", "OverrideInfo", "PayloadContext",
+        "PayloadError", "ProcessDied", "QueueInfo", "RaisedInProcess", "RateLimit", "Retry", "RetryLater",
+        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "Snooze", "SqlResult", "StaleMessage", "StateName",
+        "SyncTask", "Task", "TaskDefaults", "TaskSet", "TotalsInfo", "WaiterInfo", "Worker", "WorkerInfo",
+        "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 

@@ -87,6 +87,36 @@ async def test_a_failed_job_is_restarted_and_an_ended_one_deleted(app: App, aske
     assert (await asked.get(f"/jobs/{job}", 404))["type"] == "/problems/not-found"
 
 
+async def test_a_failed_job_is_restarted_with_other_arguments(app: App, asked):
+    made = await asked.post("/jobs", 201, {"task": "sync", "args": {"customer": 4, "note": "fail"}})
+    await app.run_until_idle()
+    path = f"/jobs/{made['id']}"
+    refused = await asked.post(f"{path}/restart", 422, {"args": {"customer": "x"}})
+    assert "customer" in refused["detail"]
+    assert (await asked.get(path))["state"] == "failed"
+    assert (await asked.post(f"{path}/restart", 200, {"args": {"note": ""}}))["state"] == "ready"
+    await app.run_until_idle()
+    job = await asked.get(path)
+    assert (job["state"], job["result"], job["args"]) == ("succeeded", 8, {"customer": 4, "note": ""})
+
+
+async def test_jobs_are_found_by_their_error_and_by_when_they_ended(app: App, asked, headgate_clock: Clock):
+    made = await asked.post("/jobs", 201, {"task": "sync", "args": {"customer": 4, "note": "fail"}})
+    await app.run_until_idle()
+    ended = headgate_clock.now()
+
+    async def found(**query):
+        return [job["id"] for job in (await asked.get("/jobs", **query))["items"]]
+
+    assert await found(error="no such customer") == [made["id"]]
+    assert await found(error="no_such") == []
+    assert await found(since=ended.isoformat()) == [made["id"]]
+    assert await found(until=ended.isoformat()) == []
+    await asked.get("/jobs", 422, since="yesterday")
+    filter = {"error": "no such customer", "since": ended.isoformat()}
+    assert (await asked.post("/jobs/restart", 200, {"filter": filter}))["done"] == 1
+
+
 async def test_a_scheduled_job_is_expedited(asked, headgate_clock: Clock):
     job = (await asked.post("/jobs", 201, {"task": "sync", "args": {"customer": 1}, "delay": 3600}))["id"]
     assert (await asked.get(f"/jobs/{job}"))["state"] == "scheduled"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from headgate.app.open_store import OpenStore
 from headgate.app.sync import SyncLoop
 from headgate.codec import NO_LIMIT, decode
-from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, Settings
+from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, NewArguments, Settings
 from headgate.engine.open import check_url, make_engine, shown_url
 from headgate.errors import ConfigError
 from headgate.forks import renew_after_fork
@@ -29,6 +29,16 @@ _inherited: list[OpenStore] = []
 """Stores of a parent process. A forked child must not close what it shares with its parent, so it keeps them."""
 
 
+class KnownTask(Protocol):
+    """What can be asked of a task that this program declares."""
+
+    def decode_result(self, text: str) -> Any: ...
+
+    def changed(self, job: Job, args: str, given: Mapping[str, Any]) -> NewArguments:
+        """The arguments of a stored job, changed by those that are given, and the keys that it needs then."""
+        ...
+
+
 class Client:
     """One app's way to its store, from any loop and thread."""
 
@@ -41,7 +51,7 @@ class Client:
         self.limits = RegisteredLimits()
         self.hooks = Hooks()
         self.types = NO_OWN
-        self.decoders: dict[str, Callable[[str], Any]] = {}
+        self.tasks: dict[str, KnownTask] = {}
         self._opened: OpenStore | None = None
         self._kept: Engine | None = None
         self.on_trial = False
@@ -159,7 +169,8 @@ class Client:
 
     def decode_result(self, job: Job) -> Any:
         """A result as its task declares it; as plain JSON values if the task is not known here."""
-        return self.decoders.get(job.task, decode)(self._opened_result(job))
+        task, text = self.tasks.get(job.task), self._opened_result(job)
+        return decode(text) if task is None else task.decode_result(text)
 
     def _opened_result(self, job: Job) -> str:
         if job.result is None:

@@ -154,7 +154,7 @@ class Declarations:
             self._client.limits.declare([task.limits.cap])
         self._tasks[task.name] = task
         self._own[task.name] = own
-        self._client.decoders[task.name] = task.decode_result
+        self._client.tasks[task.name] = task
 
     def queue(
         self, name: str, *, max_concurrent: int | None = None, defaults: TaskDefaults | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,6 +11,7 @@ from headgate.app.client import Client
 from headgate.app.explain import Explanation, explanation
 from headgate.app.failure import job_failed
 from headgate.app.info import JobInfo, job_info
+from headgate.app.new_arguments import new_arguments
 from headgate.app.stream import JobUpdate, follow
 from headgate.app.sync import SyncLoop, twin, waiting_twin
 from headgate.clock import SECOND, duration_us
@@ -175,9 +176,17 @@ class JobHandle(Generic[R]):
         """End it: at once if it has not started, else by asking its worker. Returns the state it has now."""
         return await self._steer("cancel")
 
-    async def restart(self) -> JobState:
-        """Run a failed or cancelled job again, with fresh retries; attempt numbers go on."""
-        return await self._steer("restart")
+    async def restart(self, arguments: Mapping[str, Any] | None = None) -> JobState:
+        """Run a failed or cancelled job again, with fresh retries; attempt numbers go on.
+
+        `arguments` replace those of its arguments that they name. They are checked, and limits bound to them, as for a
+        new job."""
+        if arguments is None:
+            return await self._steer("restart")
+        job = await self._job()
+        if job.state not in (JobState.FAILED, JobState.CANCELLED):
+            raise refusal("restart", Verdict(self.id, done=False, state=job.state))
+        return await self._steer("restart", arguments=new_arguments(self._client, job, arguments))
 
     async def expedite(self) -> JobState:
         """Make a scheduled job due now."""
@@ -187,8 +196,8 @@ class JobHandle(Generic[R]):
         """Remove an ended job. Returns the state it had."""
         return await self._steer("delete")
 
-    async def _steer(self, verb: str) -> JobState:
-        verdict = (await getattr(await self._client.engine(), verb)([self.id]))[0]
+    async def _steer(self, verb: str, **how: Any) -> JobState:
+        verdict: Verdict = (await getattr(await self._client.engine(), verb)([self.id], **how))[0]
         if verdict.state is None:
             raise self._not_found()
         if not verdict.done:

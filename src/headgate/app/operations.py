@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -13,7 +13,8 @@ from headgate.app import internal_jobs
 from headgate.app.asking import Asking, check_size
 from headgate.app.defaults import TaskDefaults
 from headgate.app.explain import Explanation
-from headgate.app.filters import JobFilter, engine_filter, says_nothing
+from headgate.app.failures import Failures, find_failures
+from headgate.app.filters import JobFilter, counts_back, engine_filter, says_nothing
 from headgate.app.handle import JobHandle, not_found
 from headgate.app.info import (
     JobInfo,
@@ -29,7 +30,7 @@ from headgate.app.known_names import unknown_cap, unknown_limit, unknown_queue, 
 from headgate.app.steering import Changed, Verb, fitting_states, steer_ids, steer_matching, steer_one
 from headgate.app.sync import twin
 from headgate.clock import duration_us, from_us, instant_us
-from headgate.engine.contract import LimitPlace, Override
+from headgate.engine.contract import Filter, LimitPlace, Override
 from headgate.engine.rules.status import place as status_place
 from headgate.errors import ConfigError
 from headgate.job import INTERNAL_QUEUE
@@ -68,9 +69,11 @@ class Operations(Asking):
     ) -> list[JobInfo]:
         """Jobs that match, newest first, at most `size`; `after` the id of the last one of the previous page.
 
-        Filters are state, queue, task, tenant, limit, unique and ids; see `headgate.app.filters.JobFilter`.
+        Filters are state, queue, task, tenant, limit, unique, ids, error, since and until; see
+        `headgate.app.filters.JobFilter`.
         """
-        wanted, most = engine_filter(filter), check_size(size)
+        most = check_size(size)
+        wanted = await self._wanted(filter)
         if after is not None:
             check_text(after, "after=")
         engine = await self._client.engine()
@@ -81,8 +84,24 @@ class Operations(Asking):
 
     async def count(self, **filter: Unpack[JobFilter]) -> int:
         """How many jobs match."""
-        wanted = engine_filter(filter)
+        wanted = await self._wanted(filter)
         return await internal_jobs.count(await self._client.engine(), wanted)
+
+    async def failures(self, *, size: int = 1000, **filter: Unpack[JobFilter]) -> Failures:
+        """Failed jobs that match, grouped by task and by the first line of their error, in which numbers, ids and what
+        stands in quotes do not count. The newest `size` jobs are looked at."""
+        if filter.get("state") is not None:
+            raise ConfigError("failures() looks at failed jobs; leave state= out")
+        most = check_size(size)
+        wanted = await self._wanted({**filter, "state": "failed"})
+        return await find_failures(await self._client.engine(), wanted, most)
+
+    async def _wanted(self, filter: JobFilter) -> Filter:
+        """The filter as the store takes it, checked before the store is opened."""
+        wanted = engine_filter(filter)
+        if not counts_back(filter):
+            return wanted
+        return engine_filter(filter, await (await self._client.engine()).clock())
 
     async def limits(
         self,
@@ -224,9 +243,23 @@ class Operations(Asking):
         """End jobs: an id, several, or all that match a filter as in `jobs()`. A single id that refuses raises."""
         return await self._steer("cancel", which, filter)
 
-    async def restart(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
-        """Run failed or cancelled jobs again: an id, several, or a filter."""
-        return await self._steer("restart", which, filter)
+    async def restart(
+        self,
+        which: Which | None = None,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        **filter: Unpack[JobFilter],
+    ) -> Changed:
+        """Run failed or cancelled jobs again: an id, several, or a filter.
+
+        `arguments`, for a single job of a task of this program, replace those of its arguments that they name. They are
+        checked, and limits bound to them, as for a new job."""
+        if arguments is None:
+            return await self._steer("restart", which, filter)
+        if not isinstance(which, str | JobHandle) or not says_nothing(filter):
+            raise ConfigError("restart(arguments=…) is for one job: give its id or handle, and no filter")
+        await self.handle(_id(which)).restart(arguments)
+        return Changed(1)
 
     async def expedite(self, which: Which | None = None, **filter: Unpack[JobFilter]) -> Changed:
         """Make scheduled jobs due now: an id, several, or a filter."""
@@ -237,7 +270,7 @@ class Operations(Asking):
         return await self._steer("delete", which, filter)
 
     async def _steer(self, verb: Verb, which: Which | None, filter: JobFilter) -> Changed:
-        wanted = engine_filter(filter)
+        wanted = await self._wanted(filter)
         if (which is None) == says_nothing(filter):
             raise ConfigError(
                 f"{verb}() takes either ids or a filter such as queue='email', and one of them it needs"
@@ -254,6 +287,7 @@ class Operations(Asking):
     job_sync = twin(job)
     jobs_sync = twin(jobs)
     count_sync = twin(count)
+    failures_sync = twin(failures)
     limits_sync = twin(limits)
     now_sync = twin(now)
     queues_sync = twin(queues)

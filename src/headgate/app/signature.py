@@ -10,7 +10,7 @@ import functools
 import inspect
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -112,6 +112,12 @@ class TaskSignature:
         if not self._required <= values.keys():
             missing = ", ".join(repr(name) for name in self.types if name in self._required - values.keys())
             raise self._misfit(f"needs {missing} as well")
+        return values
+
+    def named(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Some of the arguments, by name."""
+        values = {name: value for name, value in given.items() if name in self.types and name != self._extra}
+        self._bind_keywords(values, {name: value for name, value in given.items() if name not in values})
         return values
 
     def _bind_keywords(self, values: dict[str, Any], kwargs: dict[str, Any]) -> None:

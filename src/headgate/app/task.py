@@ -21,11 +21,12 @@ from headgate.app.sync import SyncLoop, twin
 from headgate.app.task_function import check_function
 from headgate.app.task_options import RunIn, check_limits, check_run_in
 from headgate.codec import Payload, ResultForm
+from headgate.engine.contract import NewArguments
 from headgate.errors import ConfigError
 from headgate.hooks.hooks import Hooks
 from headgate.ids import new_id
-from headgate.job import NewJob
-from headgate.keys import check_length, check_name
+from headgate.job import Job, NewJob
+from headgate.keys import Key, canonical, check_length, check_name
 from headgate.limits import DeclaredLimit
 from headgate.limits.bound import BoundLimit
 from headgate.limits.of_task import TaskLimits
@@ -163,6 +164,18 @@ class Task(Generic[P, R]):
             options.retention,
             options.headers,
         )
+
+    def changed(self, job: Job, args: str, given: Mapping[str, Any]) -> NewArguments:
+        """The arguments of a stored job of this task, changed by those that are given, and the keys that it needs then.
+
+        Limits that the job was given when it was enqueued keep the keys that they had."""
+        call = self._signature.call(self._payload.changed(args, self._signature.named(given)))
+        options = self._options.but({"tenant": job.tenant or None}, self._client.payload_limit)
+        made = self.build(*call, options, ())
+        own = {bound.name for bound in self.limits.bound}
+        rest = [use for use in job.uses if Key.of(use.key).name not in own]
+        uses = canonical((Key.of(use.key), use.units) for use in (*made.uses, *rest))
+        return NewArguments(made.args, uses)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue one job. Returns once it is stored."""

@@ -103,6 +103,11 @@ def _named_when_interrupted(id: str) -> Generator[None]:
 def _arguments(given: list[str]) -> dict[str, Any]:
     if len(given) == 1 and given[0].lstrip().startswith(("{", "[")):
         return _object(given[0])
+    return pairs(given)
+
+
+def pairs(given: list[str]) -> dict[str, Any]:
+    """Arguments that were typed as name=value."""
     return dict(_pair(text) for text in given)
 
 

@@ -8,7 +8,21 @@ import typer
 
 from headgate.cli.ids import full_id
 from headgate.cli.notes import point_out
-from headgate.cli.options import AppName, Factory, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
+from headgate.cli.options import (
+    AppName,
+    ErrorText,
+    Factory,
+    Json,
+    LimitKey,
+    Queue,
+    Since,
+    State,
+    TaskName,
+    Tenant,
+    Until,
+    Url,
+    chosen,
+)
 from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
@@ -31,6 +45,9 @@ def jobs(
     task: TaskName = None,
     tenant: Tenant = None,
     limit: LimitKey = None,
+    error: ErrorText = None,
+    since: Since = None,
+    until: Until = None,
     size: Annotated[int, typer.Option("--size", "-n", min=1, help="Show at most so many.")] = 50,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Go on after this job of the last page.")
@@ -46,12 +63,13 @@ def jobs(
     headgate jobs --state failed --task send
     headgate jobs --limit customer=42               what waits behind customer 42
     headgate jobs --state waiting --count
+    headgate jobs --error "no such user" --since 2h
     headgate jobs --json -n 100000 | jq -r .error
 
     --json prints one job a line; its fields are those of `headgate job --json`,
     with no past attempts.
     """
-    filter = chosen(state, queue, task, tenant, limit)
+    filter = chosen(state, queue, task, tenant, limit, error, since, until)
     with open_store(url, app, factory=factory) as opened:
         if count:
             number = opened.count_sync(**filter)

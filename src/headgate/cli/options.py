@@ -51,11 +51,38 @@ LimitKey = Annotated[
     ),
 ]
 
+ErrorText = Annotated[
+    str | None,
+    typer.Option("--error", metavar="TEXT", help="Jobs whose error has this text in its first line."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", help="Jobs that ended since then: 2h ago, or a time with its zone."
+    ),
+]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Jobs that ended before then, written likewise.")
+]
+
 
 def chosen(
-    state: list[str] | None, queue: str | None, task: str | None, tenant: str | None, limit: str | None
+    state: list[str] | None,
+    queue: str | None,
+    task: str | None,
+    tenant: str | None,
+    limit: str | None = None,
+    error: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
 ) -> dict[str, Any]:
     """The filter that was given, as `app.jobs()` takes it. An empty text was given, too: an unset variable of a shell
     must not widen a filter."""
-    given = {"state": state or None, "queue": queue, "task": task, "tenant": tenant, "limit": limit}
+    from headgate.cli import times
+
+    given: dict[str, Any] = {
+        "state": state or None, "queue": queue, "task": task, "tenant": tenant, "limit": limit, "error": error,
+        "since": None if since is None else times.until(since, "--since"),
+        "until": None if until is None else times.until(until, "--until"),
+    }  # fmt: skip
     return {name: value for name, value in given.items() if value is not None}

@@ -11,6 +11,7 @@ import typer
 
 from headgate.cli import (
     enqueue,
+    failures,
     imports,
     jobs,
     limits,
@@ -70,7 +71,7 @@ RUN, LOOK, STEER, KEEP = "Run", "Look", "Steer", "Keep"
 for panel, commands in (
     (RUN, {"worker": worker.worker, "enqueue": enqueue.enqueue, "import": imports.import_jobs}),
     (RUN, {"web": web.web}),
-    (LOOK, {"jobs": jobs.jobs, "job": jobs.job, "explain": jobs.explain}),
+    (LOOK, {"jobs": jobs.jobs, "job": jobs.job, "explain": jobs.explain, "failures": failures.failures}),
     (LOOK, {"queues": queues.queues, "limits": limits.limits, "workers": workers.workers}),
     (STEER, {"cancel": steering.cancel, "restart": steering.restart}),
     (STEER, {"expedite": steering.expedite, "delete": steering.delete}),

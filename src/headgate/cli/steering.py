@@ -11,7 +11,21 @@ import typer
 from headgate.cli.exits import FAILED
 from headgate.cli.ids import full_id
 from headgate.cli.notes import point_out
-from headgate.cli.options import AppName, Factory, Json, LimitKey, Queue, State, TaskName, Tenant, Url, chosen
+from headgate.cli.options import (
+    AppName,
+    ErrorText,
+    Factory,
+    Json,
+    LimitKey,
+    Queue,
+    Since,
+    State,
+    TaskName,
+    Tenant,
+    Until,
+    Url,
+    chosen,
+)
 from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
@@ -40,6 +54,9 @@ def cancel(
     task: TaskName = None,
     tenant: Tenant = None,
     limit: LimitKey = None,
+    error: ErrorText = None,
+    since: Since = None,
+    until: Until = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     json: Json = False,
@@ -56,7 +73,7 @@ def cancel(
     --json prints one object: verb, done, refused (id, state, error). Exits with
     1 if a given id was refused.
     """
-    filter = chosen(state, queue, task, tenant, limit)
+    filter = chosen(state, queue, task, tenant, limit, error, since, until)
     _steer("cancel", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
@@ -67,6 +84,13 @@ def restart(
     task: TaskName = None,
     tenant: Tenant = None,
     limit: LimitKey = None,
+    error: ErrorText = None,
+    since: Since = None,
+    until: Until = None,
+    set: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Another argument for one job; may be repeated."),
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     json: Json = False,
@@ -77,12 +101,19 @@ def restart(
     """Run failed or cancelled jobs again, with fresh retries.
 
     headgate restart 019a8b2c7d
-    headgate restart --state failed --task send
+    headgate restart --state failed --task send --since 2h
+    headgate restart 019a8b2c7d --set to=eve@example.com --app myproject.jobs:app
+
+    --set replaces an argument of one job, as often as it is given; the app that
+    declares its task checks them. A value that is not JSON is text.
 
     --json prints one object: verb, done, refused (id, state, error). Exits with
     1 if a given id was refused.
     """
-    filter = chosen(state, queue, task, tenant, limit)
+    filter = chosen(state, queue, task, tenant, limit, error, since, until)
+    if set:
+        _restart_changed(ids or [], filter, set, _SteeringOptions(yes, dry_run, json), url, app, factory)
+        return
     _steer("restart", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
@@ -93,6 +124,9 @@ def expedite(
     task: TaskName = None,
     tenant: Tenant = None,
     limit: LimitKey = None,
+    error: ErrorText = None,
+    since: Since = None,
+    until: Until = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     json: Json = False,
@@ -108,7 +142,7 @@ def expedite(
     --json prints one object: verb, done, refused (id, state, error). Exits with
     1 if a given id was refused.
     """
-    filter = chosen(state, queue, task, tenant, limit)
+    filter = chosen(state, queue, task, tenant, limit, error, since, until)
     _steer("expedite", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
@@ -119,6 +153,9 @@ def delete(
     task: TaskName = None,
     tenant: Tenant = None,
     limit: LimitKey = None,
+    error: ErrorText = None,
+    since: Since = None,
+    until: Until = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     json: Json = False,
@@ -134,7 +171,7 @@ def delete(
     --json prints one object: verb, done, refused (id, state, error). Exits with
     1 if a given id was refused.
     """
-    filter = chosen(state, queue, task, tenant, limit)
+    filter = chosen(state, queue, task, tenant, limit, error, since, until)
     _steer("delete", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
@@ -171,6 +208,34 @@ def _steer(
     _report(verb, changed, how.json)
     if ids and changed.refused:
         raise typer.Exit(FAILED)
+
+
+def _restart_changed(
+    ids: list[str],
+    filter: dict[str, Any],
+    set: list[str],
+    how: _SteeringOptions,
+    url: str | None,
+    target: str | None,
+    factory: bool,
+) -> None:
+    """One job, with other arguments."""
+    from headgate.cli.enqueue import pairs
+    from headgate.cli.show import json_line, say
+
+    if len(ids) != 1 or filter or how.dry_run:
+        raise ConfigError("--set is for one job: give its id, and no filter")
+    if target is None:
+        raise ConfigError(
+            "--set needs --app MODULE:APP, which declares the job's task and checks its arguments"
+        )
+    with open_store(url, target, factory=factory) as app:
+        job = full_id(app, ids[0])
+        app.restart_sync(job, arguments=pairs(set))
+    if how.json:
+        json_line({"verb": "restart", "done": 1, "refused": []})
+    else:
+        say(f"Job {job} restarted with other arguments.")
 
 
 def _typed(app: App, ids: list[str]) -> list[str]:

@@ -70,7 +70,8 @@ def _operation(route: Route, known: dict[str, Any]) -> dict[str, Any]:
     }
     if route.body is not None:
         content = {"application/json": {"schema": known[repr(route.body)]}}
-        operation["requestBody"] = {"required": True, "content": content}
+        required = any(field.required for field in msgspec.structs.fields(route.body))
+        operation["requestBody"] = {"required": required, "content": content}
     return operation
 
 

@@ -21,7 +21,8 @@ from headgate.web.route import Body, Call, Query, Route
 
 
 class JobsQuery(Query, frozen=True):
-    """Which jobs; what is left out does not matter. `limit` is a key, as in customer=42, or a limit's name."""
+    """Which jobs; what is left out does not matter. `limit` is a key, as in customer=42, or a limit's name. `error` is
+    a text in the first line of the job's error. `since` and `until` say when jobs ended, in ISO 8601."""
 
     state: tuple[StateName, ...] | None = None
     queue: str | None = None
@@ -30,6 +31,9 @@ class JobsQuery(Query, frozen=True):
     limit: str | None = None
     unique: str | None = None
     id: tuple[str, ...] | None = None
+    error: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     size: int = 50
     after: str | None = None
 
@@ -46,6 +50,12 @@ class Which(Body, frozen=True):
     ids: tuple[str, ...] | None = None
     filter: dict[str, Any] | None = None
     dry_run: bool = False
+
+
+class Restart(Body, frozen=True):
+    """Arguments that take the place of a job's own; those that are not named stay."""
+
+    args: dict[str, Any] | None = None
 
 
 class Matching(msgspec.Struct, frozen=True):
@@ -132,10 +142,13 @@ async def cancel_job(call: Call) -> Steered:
     return Steered(handle.id, await handle.cancel())
 
 
-async def restart_job(call: Call) -> Steered:
-    """Run a failed or cancelled job again"""
+async def restart_job(call: Call, body: Restart) -> Steered:
+    """Run a failed or cancelled job again
+
+    With `args`, those arguments take the place of its own that have the same names.
+    """
     handle = call.app.handle(call.path["id"])
-    return Steered(handle.id, await handle.restart())
+    return Steered(handle.id, await handle.restart(body.args))
 
 
 async def expedite_job(call: Call) -> Steered:
@@ -200,6 +213,9 @@ def _filter(query: JobsQuery) -> JobFilter:
         "limit": query.limit,
         "unique": query.unique,
         "ids": query.id,
+        "error": query.error,
+        "since": query.since,
+        "until": query.until,
     }
 
 
