@@ -13,8 +13,8 @@ import pytest
 
 import headgate
 import headgate.testing
-from tests.docs.shell import root, walk
 from tests.support.docs_pages import PAGES, ROOT, name_of, prose
+from tests.support.docs_shell import root, walk
 
 API = ROOT / "docs" / "reference" / "api.md"
 CLI = ROOT / "docs" / "reference" / "cli.md"
