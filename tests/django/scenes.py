@@ -96,6 +96,33 @@ def a_test_run_has_a_store_of_its_own() -> None:
     assert app.count_sync() == 0
 
 
+@scene
+def settings_that_cannot_work_are_named() -> None:
+    from django.test import override_settings
+
+    from headgate.django.project import project_app
+
+    for given, message in (
+        (7, "a dictionary is needed"),
+        ({"nosuch": 1}, "unexpected keyword argument 'nosuch'; it takes database, and"),
+        ({"database": None}, "give it a url"),
+        ({"url": "nosuch://"}, "unknown scheme 'nosuch'"),
+    ):
+        with override_settings(HEADGATE=given), pytest.raises(ConfigError, match=message):
+            project_app.__wrapped__()
+    with override_settings(HEADGATE={"url": "memory://", "lifespan": "contextlib.nullcontext"}):
+        made = project_app.__wrapped__()
+        assert (made.url, made.database) == ("memory://", None)
+
+
+@scene
+def a_database_that_no_store_can_be_in_is_named() -> None:
+    connections["default"].vendor = "mysql"
+    with pytest.raises(ConfigError, match="no store can be in the database 'default'"):
+        _ = app.url
+    del connections["default"].vendor
+
+
 # ── connections ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
