@@ -36,8 +36,8 @@ FEW = {
 }
 """What is sorted here is small by its nature."""
 
-SMALL_TABLES = {"limits", "overrides", "paused", "timers", "unsettled", "workers"}
-"""Tables with a row per limit, queue or worker, or (timers) scanned by the audit alone."""
+SMALL_TABLES = {"limits", "overrides", "paused", "paused_schedules", "timers", "unsettled", "workers"}
+"""Tables with a row per limit, queue, periodic task or worker, or (timers) scanned by the audit alone."""
 
 JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|computed|meters|starts|c|h|j|n|o)\b")
 

@@ -10,6 +10,7 @@ import msgspec
 
 from headgate.clock import now_us
 from headgate.engine.contract import (
+    HISTORY_MINUTE,
     Attempt,
     Beat,
     Done,
@@ -21,6 +22,7 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    KeyStatus,
     Known,
     Limit,
     LimitPlace,
@@ -36,12 +38,13 @@ from headgate.engine.contract import (
     Settings,
     Snapshot,
     Swept,
+    Totals,
     Verdict,
     Wake,
     Worker,
     WorkerStatus,
 )
-from headgate.engine.memory import reading
+from headgate.engine.memory import overview, reading
 from headgate.engine.memory.claiming import ReadyJobs
 from headgate.engine.memory.rechecking import recheck
 from headgate.engine.memory.store import MemoryStore, Registered
@@ -128,6 +131,18 @@ class MemoryEngine(Engine):
         with self._lock:
             return {name: self._store.ticks[name] for name in names if name in self._store.ticks}
 
+    async def pause_schedule(self, name: str, *, now: int | None = None) -> bool:
+        with self._transaction(now) as transaction:
+            return steering.pause_schedule(transaction, name)
+
+    async def resume_schedule(self, name: str, *, now: int | None = None) -> bool:
+        with self._transaction(now) as transaction:
+            return steering.resume_schedule(transaction, name)
+
+    async def paused_schedules(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._store.paused_schedules)
+
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
@@ -140,6 +155,8 @@ class MemoryEngine(Engine):
         with self._transaction(now) as transaction:
             entry = self._leased(worker, transaction.now)
             entry.lease_until = transaction.now + entry.worker.lease
+            for one in done:
+                transaction.add_done(one)
             return Beat(self._cancelling(worker), transaction.now)
 
     def _leased(self, worker: str, now: int) -> Registered:
@@ -349,6 +366,33 @@ class MemoryEngine(Engine):
     async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
         with self._lock:
             return reading.queues(self._store)
+
+    async def totals(self, *, most: int | None = None) -> Totals:
+        with self._lock:
+            return overview.totals(self._store)
+
+    async def tightest(self, *, limit: int = 10, now: int | None = None) -> list[LimitStatus]:
+        with self._lock:
+            return overview.tightest(self._store, limit)
+
+    async def keys(
+        self, idents: Sequence[str], *, holders: int = 10, waiters: int = 0, now: int | None = None
+    ) -> list[KeyStatus | None]:
+        with self._transaction(now) as transaction:
+            return [overview.key(transaction, ident, holders, waiters) for ident in idents]
+
+    async def history(
+        self,
+        since: int,
+        *,
+        step: int = HISTORY_MINUTE,
+        queue: str | None = None,
+        task: str | None = None,
+        each: bool = False,
+        now: int | None = None,
+    ) -> list[Done]:
+        with self._lock:
+            return overview.history(self._store, since, step, queue, task, each=each)
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         with self._lock:

@@ -174,6 +174,20 @@ class SqliteEngine(Engine):
 
         return await self._read(work)
 
+    async def pause_schedule(self, name: str, *, now: int | None = None) -> bool:
+        return await self._write(lambda t: steering.pause_schedule(t, name), now)
+
+    async def resume_schedule(self, name: str, *, now: int | None = None) -> bool:
+        return await self._write(lambda t: steering.resume_schedule(t, name), now)
+
+    async def paused_schedules(self) -> frozenset[str]:
+        def work(transaction: Transaction) -> frozenset[str]:
+            return frozenset(
+                shown(name) for (name,) in transaction.execute(sql("paused_schedules")).fetchall()
+            )
+
+        return await self._read(work)
+
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
@@ -208,6 +222,7 @@ class SqliteEngine(Engine):
             if not transaction.connection.changes():
                 self._own.pop(worker, None)
                 raise lapsed(worker)
+            transaction.add_done(done)
             return Beat(_cancelling(transaction, worker), transaction.now)
 
         return await self._write(work, now)
