@@ -18,13 +18,13 @@ from typing import Any
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from headgate.engine.contract import TABLES, Rows, Table
-from headgate.engine.postgres.errors import is_trouble
+from headgate.engine.postgres.errors import TOOK_TOO_LONG, is_trouble
 from headgate.engine.postgres.pools import Connection
 from headgate.engine.postgres.scripts import quoted
 from headgate.engine.postgres.wire import got
 from headgate.errors import ConfigError
 
-FIRST_WORD = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
+FIRST_WORD = re.compile(r"(?>\s+|\(|--[^\n]*\n|/\*.*?\*/)*+(\w+)", re.DOTALL)
 """Behind blanks, comments and parentheses."""
 QUESTIONS = ("select", "with", "values", "table")
 PLAIN = (bool, int, float, Decimal, datetime)
@@ -35,11 +35,13 @@ async def select(connection: Connection, schema: str, question: str, most: int, 
     """The rows of a question, and whether there are more."""
     statement = f"{_tables(schema)}\nSELECT * FROM (\n{_bare(question)}\n) AS question LIMIT {most + 1}"
     async with _reading(connection, milliseconds):
-        columns, found = await _ask(connection, statement)
+        columns, found = await _ask(connection, statement, milliseconds)
     return Rows(columns, tuple(tuple(map(_value, row)) for row in found[:most]), len(found) > most)
 
 
-async def _ask(connection: Connection, statement: str) -> tuple[tuple[str, ...], Sequence[Any]]:
+async def _ask(
+    connection: Connection, statement: str, milliseconds: int
+) -> tuple[tuple[str, ...], Sequence[Any]]:
     try:
         # Without a name, it is forgotten with the next one.
         prepared = await connection.prepare(statement, name="")
@@ -48,7 +50,7 @@ async def _ask(connection: Connection, statement: str) -> tuple[tuple[str, ...],
     except asyncpg.PostgresError as error:
         if is_trouble(error):
             raise
-        raise ConfigError(_words(error)) from error
+        raise ConfigError(_words(error, milliseconds)) from error
     except (
         ValueError,
         OverflowError,
@@ -92,8 +94,10 @@ def _bare(question: str) -> str:
     return question.strip().rstrip(";")
 
 
-def _words(error: asyncpg.PostgresError) -> str:
+def _words(error: asyncpg.PostgresError, milliseconds: int) -> str:
     """The server's."""
+    if getattr(error, "sqlstate", None) == TOOK_TOO_LONG:
+        return f"the question took longer than {milliseconds / 1000:g} s ({error})"
     said: Sequence[str | None] = (str(error), getattr(error, "detail", None), getattr(error, "hint", None))
     return "; ".join(text for text in said if text)
 

@@ -35,7 +35,7 @@ BEGIN
 END $$;
 
 -- How many jobs there are in each state; `exact` is false where the count stopped at p_most.
--- Of jobs that succeeded, eleven times as many of the latest ended ones are looked at as are counted at most.
+-- Jobs that succeeded are looked for among the latest that have ended: eleven times as many as are counted, or 10,000.
 -- Reads: live_scheduled, live_ready, live_aside, live_suspects, live_waiting, live_running, live_garbled, ended_other,
 -- ended by primary key backwards.
 CREATE OR REPLACE FUNCTION headgate._totals(p_most bigint) RETURNS TABLE (state text, jobs bigint, exact boolean)
@@ -43,7 +43,8 @@ LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-    c_more  CONSTANT integer := 10;
+    c_least CONSTANT bigint := 10000;
+    v_look  bigint := greatest(11 * p_most, c_least);
     u       record;
     v_unmet bigint;
     v_found bigint;
@@ -77,11 +78,11 @@ BEGIN
     SELECT 'cancelled', count(*), count(*) < p_most FROM (
         SELECT 1 FROM headgate.ended e WHERE e.state = 'cancelled' AND e.state <> 'succeeded' LIMIT p_most) AS c;
     SELECT count(*) INTO v_found FROM (
-        SELECT 1 FROM (SELECT e.state FROM headgate.ended e ORDER BY e.seq DESC LIMIT p_most * (1 + c_more)) AS l
+        SELECT 1 FROM (SELECT e.state FROM headgate.ended e ORDER BY e.seq DESC LIMIT v_look) AS l
         WHERE l.state = 'succeeded' LIMIT p_most) AS c;
     RETURN QUERY
     SELECT 'succeeded', v_found, v_found < p_most AND NOT EXISTS (
-        SELECT 1 FROM headgate.ended e ORDER BY e.seq DESC OFFSET p_most * (1 + c_more) LIMIT 1);
+        SELECT 1 FROM headgate.ended e ORDER BY e.seq DESC OFFSET v_look LIMIT 1);
 END $$;
 
 -- How many unfinished jobs each queue has in each state, of each state at most about p_most; `exact` is false where a

@@ -62,8 +62,8 @@ WITH counted AS (
 )
 SELECT headgate._text(k.key) AS key, headgate._name(k.key) AS name, headgate._tenant(k.key) AS tenant,
        coalesce(l.kind, CASE WHEN k.key LIKE 'r%' THEN 'rate' ELSE 'concurrency' END) AS kind, r.number AS max,
-       l.max AS declared, k.held, k.waiting, coalesce(l.period, 0) AS per, l.burst,
-       coalesce(l.algorithm, 'token_bucket') AS algorithm
+       l.max AS declared, k.held, k.waiting, CASE WHEN l.kind = 'rate' THEN l.period END AS per, l.burst,
+       CASE WHEN l.kind = 'rate' THEN l.algorithm END AS algorithm
 FROM listed k CROSS JOIN LATERAL headgate._rules(ARRAY[k.key]) AS r
 LEFT JOIN headgate.limits l ON l.name = headgate._name(k.key);
 
@@ -84,7 +84,7 @@ FROM (SELECT j.queue AS name, j.state, count(*) AS jobs FROM headgate._live_jobs
 GROUP BY q.name;
 
 CREATE OR REPLACE VIEW headgate.sql_workers AS
-SELECT w.id, w.host, w.pid, to_json(coalesce(w.queues, '{}'))::text AS queues, to_json(w.tasks)::text AS tasks,
+SELECT w.id, w.host, w.pid, to_json(w.queues)::text AS queues, to_json(w.tasks)::text AS tasks,
        w.concurrency,
        (SELECT count(*) FROM headgate.live j WHERE j.state = 'running' AND j.worker = w.id) AS running,
        headgate._time(w.registered_at) AS registered_at, headgate._time(w.lease_until) AS lease_until
