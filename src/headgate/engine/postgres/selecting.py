@@ -98,8 +98,7 @@ def _words(error: asyncpg.PostgresError, milliseconds: int) -> str:
     """The server's."""
     if getattr(error, "sqlstate", None) == TOOK_TOO_LONG:
         return f"the question took longer than {milliseconds / 1000:g} s ({error})"
-    said: Sequence[str | None] = (str(error), getattr(error, "detail", None), getattr(error, "hint", None))
-    return "; ".join(text for text in said if text)
+    return str(error).replace("\n", "; ")
 
 
 def _value(value: Any) -> Any:

@@ -18,14 +18,17 @@ DECLARE
     v_waiting boolean := p_states IS NULL OR 'waiting' = ANY (p_states);
     -- Newcomers show as ready while they stand in line: a matter of those lines alone where only one of both is asked for.
     v_unmet   bigint[] := CASE WHEN p_since IS NULL AND p_until IS NULL AND v_ready <> v_waiting THEN ARRAY(
-        SELECT u.seq FROM (
-            SELECT j.seq FROM (SELECT DISTINCT c.key FROM headgate.rechecks c) AS n JOIN headgate.live j
-                ON j.state = 'waiting' AND j.waiting_on = n.key AND j.unseen AND j.seq < v_before) AS u) ELSE '{}' END;
+        SELECT l.seq FROM (SELECT DISTINCT c.key FROM headgate.rechecks c) AS n CROSS JOIN LATERAL (
+            SELECT j.seq FROM headgate.live j
+            WHERE j.state = 'waiting' AND j.waiting_on = n.key AND j.unseen AND j.seq < v_before OFFSET 0) AS l) ELSE '{}' END;
 BEGIN
     IF p_since IS NULL AND p_until IS NULL AND (p_states IS NULL OR p_states && (c_pending || 'ready'::text)) THEN
         RETURN QUERY
         SELECT j.seq FROM headgate.live j
         WHERE (p_states IS NULL OR j.state = ANY (p_states)) AND j.seq < v_before
+          -- Ready jobs stand in lines of three kinds, each with an index of its own.
+          AND ((p_states <> '{ready}') IS NOT FALSE OR j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0
+               OR j.set_aside OR j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0)
           AND (v_seqs IS NULL OR j.seq = ANY (v_seqs))
           AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
           AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (p_unique IS NULL OR j.unique_key = p_unique)
@@ -57,7 +60,7 @@ BEGIN
     ELSE
         RETURN QUERY
         SELECT e.seq FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq
-        WHERE (p_states IS NULL OR e.state = ANY (p_states)) AND e.seq < v_before
+        WHERE (p_states IS NULL OR e.state = ANY (p_states)) AND e.seq < v_before AND j.seq < v_before
           AND (v_seqs IS NULL OR e.seq = ANY (v_seqs)) AND (p_error IS NULL OR headgate._says(e.error, p_error))
           AND (p_since IS NULL OR e.ended_at >= p_since) AND (p_until IS NULL OR e.ended_at < p_until)
           AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
