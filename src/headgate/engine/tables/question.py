@@ -64,6 +64,9 @@ class Question:
             return self._answer(connection)
         except apsw.InterruptError:
             raise self.too_long() from None
+        except UnicodeDecodeError as error:
+            text = "the answer has text that is not UTF-8; ask for hex(column), or for other rows"
+            raise ConfigError(f"{text}: {error}") from None
         except (
             apsw.SQLError,
             apsw.AuthError,
@@ -79,8 +82,8 @@ class Question:
             raise ConfigError("one question at a time: leave out what follows the semicolon")
         if not asked.description:
             raise ConfigError("a question such as 'select * from jobs' is needed")
-        cursor = connection.execute(asked.first_query)
-        rows = list(islice(cursor, self.limit + 1))
+        cursor: Any = connection.execute(asked.first_query)
+        rows: list[tuple[Any, ...]] = list(islice(cursor, self.limit + 1))
         columns = tuple(column[0] for column in asked.description)
         return Rows(columns, tuple(rows[: self.limit]), more=len(rows) > self.limit)
 
