@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from headgate.clock import now_us
+from headgate.clock import SECOND, now_us
 from headgate.engine.contract import (
     HISTORY_MINUTE,
     Beat,
@@ -34,6 +34,7 @@ from headgate.engine.contract import (
     Rechecked,
     Report,
     Resumed,
+    Rows,
     Settings,
     Snapshot,
     Swept,
@@ -48,6 +49,7 @@ from headgate.engine.rules.refused import lapsed
 from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, steer
 from headgate.engine.sleepers import also_on_moves
 from headgate.engine.sqlite import listing, overview, reading
+from headgate.engine.sqlite.asking import ask
 from headgate.engine.sqlite.claim_context import Opening, Own, end_exchange
 from headgate.engine.sqlite.claiming import ReadyJobs
 from headgate.engine.sqlite.connection import Synchronous, connect, translated
@@ -439,6 +441,10 @@ class SqliteEngine(Engine):
         now: int | None = None,
     ) -> list[Done]:
         return await self._read(lambda t: overview.history(t, since, step, queue, task, each=each), now)
+
+    async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
+        await self._read(lambda _: None)  # says what is wrong with the file, if anything is
+        return await ask(self.path, self.settings, self._clock, sql, limit, timeout)
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         return await self._read(reading.workers, now)

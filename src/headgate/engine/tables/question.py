@@ -97,8 +97,8 @@ def reading_only(beneath: Collection[str], hidden: Collection[str] = ()) -> Call
     """Says yes to reading the tables of the reference, and no to everything else.
 
     A table of the file is read through a view only. (A query can call a part of itself as a view is called; what it
-    reads then is in the view anyway.) Rows that are only counted are named without a schema; they may be of a part of
-    the query.
+    reads then is in the view anyway.) Rows that are only counted or joined, of which no column is read, come without
+    the view; without a schema they may be of a part of the query.
     """
 
     def authorize(
@@ -110,7 +110,7 @@ def reading_only(beneath: Collection[str], hidden: Collection[str] = ()) -> Call
             return apsw.SQLITE_DENY if second == "load_extension" else apsw.SQLITE_OK
         if action == apsw.SQLITE_READ:
             shown = first in NAMES and db == "temp"
-            counted = not second and db is None and first not in hidden
+            counted = not second and (first not in hidden if db is None else first in beneath)
             under = first in beneath and db == "main" and view in NAMES
             return apsw.SQLITE_OK if shown or counted or under or first in FUNCTIONS else apsw.SQLITE_DENY
         return apsw.SQLITE_DENY
