@@ -67,8 +67,8 @@ async def test_a_job_is_shown_as_it_is_stored(world: World) -> None:
     assert dict(zip(columns, rows[1], strict=True)) == {
         "id": "j1", "state": "waiting", "task": "t", "queue": "q", "tenant": "acme", "priority": 7,
         "due": later, "enqueued_at": later, "started_at": None, "ended_at": None, "attempt": 0, "tries": 0,
-        "worker": None, "waiting_on": "A=x", "unique_key": "u", "cancel_requested": False, "error": None, "args": '{"a":"é"}',
-        "result": None, "progress": None, "metadata": '{"m":1}', "headers": '{"h":"x"}',
+        "worker": None, "waiting_on": "A=x", "unique_key": "u", "cancel_requested": False, "error": None,
+        "args": '{"a":"é"}', "result": None, "progress": None, "metadata": '{"m":1}', "headers": '{"h":"x"}',
     }  # fmt: skip
 
 

@@ -64,6 +64,9 @@ class Question:
             return self._answer(connection)
         except apsw.InterruptError:
             raise self.too_long() from None
+        except UnicodeDecodeError as error:
+            text = "the answer has text that is not UTF-8; ask for hex(column), or for other rows"
+            raise ConfigError(f"{text}: {error}") from None
         except (
             apsw.SQLError,
             apsw.AuthError,
@@ -79,8 +82,8 @@ class Question:
             raise ConfigError("one question at a time: leave out what follows the semicolon")
         if not asked.description:
             raise ConfigError("a question such as 'select * from jobs' is needed")
-        cursor = connection.execute(asked.first_query)
-        rows = list(islice(cursor, self.limit + 1))
+        cursor: Any = connection.execute(asked.first_query)
+        rows: list[tuple[Any, ...]] = list(islice(cursor, self.limit + 1))
         columns = tuple(column[0] for column in asked.description)
         return Rows(columns, tuple(rows[: self.limit]), more=len(rows) > self.limit)
 
@@ -94,8 +97,8 @@ def reading_only(beneath: Collection[str], hidden: Collection[str] = ()) -> Call
     """Says yes to reading the tables of the reference, and no to everything else.
 
     A table of the file is read through a view only. (A query can call a part of itself as a view is called; what it
-    reads then is in the view anyway.) Rows that are only counted are named without a schema; they may be of a part of
-    the query.
+    reads then is in the view anyway.) Rows that are only counted or joined, of which no column is read, come without
+    the view; without a schema they may be of a part of the query.
     """
 
     def authorize(
@@ -107,7 +110,7 @@ def reading_only(beneath: Collection[str], hidden: Collection[str] = ()) -> Call
             return apsw.SQLITE_DENY if second == "load_extension" else apsw.SQLITE_OK
         if action == apsw.SQLITE_READ:
             shown = first in NAMES and db == "temp"
-            counted = not second and db is None and first not in hidden
+            counted = not second and (first not in hidden if db is None else first in beneath)
             under = first in beneath and db == "main" and view in NAMES
             return apsw.SQLITE_OK if shown or counted or under or first in FUNCTIONS else apsw.SQLITE_DENY
         return apsw.SQLITE_DENY
