@@ -65,7 +65,9 @@ class Runner:
         """Looked at for every job, so that what is not used costs next to nothing."""
         self._events = events
         self._pool = pool
-        self._processes = None if pool is None else ProcessCalls(pool, outbox.progress, self._arm)
+        self._processes = (
+            None if pool is None else ProcessCalls(pool, outbox.progress, self._arm, surroundings.carried)
+        )
         self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
     @property
