@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from headgate.engine import deadline
-from headgate.engine.contract import Attempt, Beat, Engine, Exchanged, Known, Report, Resumed, Settings
+from headgate.engine.contract import Attempt, Beat, Done, Engine, Exchanged, Known, Report, Resumed, Settings
 from headgate.engine.memory import MemoryEngine
 from headgate.errors import EngineUnavailable, LeaseLost, PayloadError
 from headgate.hooks.dependencies import Dependency
@@ -232,14 +232,14 @@ class FailingEngine(MemoryEngine):
         self.resumes.append(tuple(known))
         return await super().resume_worker(worker, number, known, now=now)
 
-    async def heartbeat(self, worker: str, *, now: int | None = None) -> Beat:
+    async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
         self._check()
         if self.lapse:
             self.lapse = False
             await self.retire(worker)
             raise LeaseLost("lapsed")
         await self._pass_gate()
-        return await super().heartbeat(worker, now=now)
+        return await super().heartbeat(worker, done=done, now=now)
 
     async def _pass_gate(self) -> None:
         """Silence, until the gate is opened or the caller's deadline passes."""
