@@ -200,10 +200,11 @@ class _Partition:
 
     def _windows(self) -> list[str]:
         windows = set(self._all("windows"))
+        minutes = self._same("did:", self._family("did:"), set(self._all("minutes")))
         found = self._same("starts:", self._family("starts:"), windows)
         found += self._same("spent", set(self._all("spent")), windows)
         late = set(self._all("untils")) - set(self._all("overrides"))
-        return found + ([f"untils of no override: {late}"] if late else [])
+        return found + minutes + ([f"untils of no override: {late}"] if late else [])
 
     def _lines(self) -> list[str]:
         """Every entry of a line is a job in that state, and the lines hold as many as there are."""

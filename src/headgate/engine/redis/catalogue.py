@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 VERSION = 3
 """Of the data. Scripts refuse any other; opening brings older data up to it (open.lua)."""
 
-Lasts = Literal["always", "while used", "until retention"]
+Lasts = Literal["always", "while used", "until retention", "for a day"]
 
 
 class Kind(NamedTuple):
@@ -40,6 +40,8 @@ SINGLE: dict[str, Kind] = {
     "refreshed": Kind("zset", "always", "keys with a computed number, by when they are next looked at"),
     "ticks": Kind("hash", "always", "periodic task → its last tick"),
     "paused": Kind("set", "always", "queues that are not claimed from"),
+    "schedules": Kind("set", "always", "periodic tasks that are paused"),
+    "minutes": Kind("zset", "for a day", "minutes of the history, by their begin"),
     "untils": Kind("zset", "while used", "overrides by the time they run out"),
     "jobs": Kind("zset", "until retention", "every job by arrival: lists, newest first"),
     "ended": Kind("zset", "until retention", "ended jobs by the time retention deletes them"),
@@ -89,6 +91,7 @@ FAMILIES: dict[str, Kind] = {
     "run:": Kind("zset", "while used", "what a worker runs, by arrival"),
     "stop:": Kind("zset", "while used", "which of these it was asked to stop"),
     "starts:": Kind("zset", "while used", "starts within a sliding window"),
+    "did:": Kind("hash", "for a day", "minute → (queue, task) → what workers did"),
 }
 
 ALWAYS = frozenset(name for name, kind in SINGLE.items() if kind.lasts == "always")

@@ -173,6 +173,7 @@ function Write.jobs()
 end
 
 function Store.write()
+  if Store.dropped then Write.many('DEL', nil, Store.dropped) end
   Write.jobs()
   Lines.write()
   for name, fields in pairs(Write.by_field) do Write.fields(name, fields) end

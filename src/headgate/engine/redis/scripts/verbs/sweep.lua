@@ -110,6 +110,7 @@ local function verb()
   local expired = retention()
   forget_meters()
   forget_computed()
+  History.forget(until_now('minutes', Text.whole(now - History.KEPT)))
   local offered = Admission.offer()
   more = more or changing or next(Book.changing) ~= nil
   Transaction.finish()
