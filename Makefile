@@ -22,7 +22,7 @@ FAST := -m "not slow and not server and not postgres" --ignore=tests/redis --ign
 PROCESSES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-postgres chaos mutants lint format types contracts bench clean
+.PHONY: help setup demo test test-fast test-postgres test-redis chaos mutants lint format types contracts bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -38,7 +38,7 @@ demo: $(STAMP) ## Watch limits at work
 test: $(STAMP) ## Everything CI checks: lint, types, import contracts, all tests
 	@log=$$(mktemp); $(MAKE) --no-print-directory --keep-going lint types contracts >$$log 2>&1 & checks=$$!; \
 	trap 'kill $$checks 2>/dev/null; rm -f $$log' EXIT; trap 'exit 130' INT TERM; \
-	$(BIN)/pytest -n $(PROCESSES) --dist=load --maxschedchunk=1 -m "chaos or not (slow and postgres)"; tests=$$?; \
+	$(BIN)/pytest -n $(PROCESSES) --dist=load --maxschedchunk=1 -m "chaos or not (slow and (postgres or redis6))"; tests=$$?; \
 	wait $$checks; checked=$$?; cat $$log; \
 	test $$tests = 0 || echo "TESTS FAILED: see above"; \
 	test $$checked = 0 || echo "LINT, TYPES OR CONTRACTS FAILED: see just above"; \
@@ -49,6 +49,9 @@ test-fast: $(STAMP) ## The tests that take less than a minute together
 
 test-postgres: $(STAMP) ## All tests on PostgreSQL, also those that take long (CONTRIBUTING.md: other versions)
 	@HEADGATE_DEADLOCK_SECONDS=60 $(BIN)/pytest -m postgres $(ARGS)
+
+test-redis: $(STAMP) ## All tests on Redis and Valkey, also those that take long on the older one
+	@$(BIN)/pytest -m server -n $(PROCESSES) --dist=load --maxschedchunk=1 $(ARGS)
 
 # docs/operations/proof.md says what these two show.
 ENGINE ?= all

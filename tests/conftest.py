@@ -1,6 +1,7 @@
 """Which tests need a server: everything that is run on one, whatever fixture or parameter brings it in.
 
-What runs on PostgreSQL has a marker of its own, so that `make test-postgres` can run all of it, on any version.
+What runs on PostgreSQL has a marker of its own, so that `make test-postgres` can run all of it, on any version; so has
+what runs on Redis 6.2, which shares its scripts with Valkey: slow tests that pass on one pass on the other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tests.support import postgres_binaries, postgres_server
 
 A_WHILE = 3
 """Seconds that a test takes about whose marker does not say."""
-REDIS, POSTGRES = ("valkey", "redis"), ("postgres",)
+REDIS, OLD_REDIS, POSTGRES = ("valkey", "redis"), ("redis6",), ("postgres",)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,6 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item.add_marker(pytest.mark.postgres)
         elif _runs_on(item, REDIS):
             item.add_marker(pytest.mark.server)
+        if _runs_on(item, OLD_REDIS):
+            item.add_marker(pytest.mark.redis6)
     yield
     items.sort(key=_seconds, reverse=True)
 

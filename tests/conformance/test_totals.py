@@ -150,11 +150,8 @@ async def test_bounded_counts_of_queues_are_exact_or_say_that_they_are_lower_bou
     assert set(found) == set(real) == {"default", "small", "big", "empty"}
     for name, queue in found.items():
         some, all = counts(queue), counts(real[name])
-        if queue.exact:
-            assert some == all
-        else:
-            assert max(some) >= most
-            assert [bound <= number for bound, number in zip(some, all, strict=True)] == [True] * 4
+        assert some == all or not queue.exact
+        assert [bound <= number for bound, number in zip(some, all, strict=True)] == [True] * 4
         assert (queue.paused, queue.oldest) == (real[name].paused, real[name].oldest)
 
 

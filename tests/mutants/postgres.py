@@ -62,7 +62,7 @@ MUTANTS = [
     Mutant(CLAIM, "                drop_key := drop_key || k;\n                touched := touched || k;", "                drop_key := drop_key || k;", "a reservation that is let go wakes nothing"),
     Mutant(CLAIM, "greatest(m.full_at, p_now) + p_units * r.\"interval\"", "m.full_at + p_units * r.\"interval\"", "an idle bucket saves up tokens for ever"),
     Mutant(CLAIM, "DELETE FROM headgate.starts s WHERE s.key = p_key AND s.at <= p_now - r.period;", "DELETE FROM headgate.starts s WHERE s.key = p_key;", "a window forgets its starts"),
-    Mutant(CLAIM, "SET set_aside = true, state = 'ready', waiting_on = NULL, offered_by = NULL, units = 0", "SET set_aside = true, state = 'ready', waiting_on = NULL, units = 0", "a job that is set aside keeps its offer"),
+    Mutant(CLAIM, "SET set_aside = true, lacks_thread = false, state = 'ready', waiting_on = NULL, offered_by = NULL, units = 0", "SET set_aside = true, lacks_thread = false, state = 'ready', waiting_on = NULL, units = 0", "a job that is set aside keeps its offer"),
     # ready lines
     Mutant(READY, "    IF p_paused OR cardinality(v_queues) > 1 THEN\n        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (\n            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)\n            WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue", "    IF p_paused OR cardinality(v_queues) > 1 THEN\n        SELECT array_agg(u.queue ORDER BY u.n) INTO v_queues FROM (\n            SELECT q.queue, min(q.n) AS n FROM unnest(v_queues) WITH ORDINALITY AS q (queue, n)\n            GROUP BY q.queue", "paused queues are worked"),
     # reports and workers

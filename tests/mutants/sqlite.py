@@ -88,7 +88,7 @@ MUTANTS = [
     # what cannot be read
     Mutant("engine/sqlite/garbled.py", "again = self.expanded_sql if self.is_readonly else None", "again = None", "rows with garbled text are left out"),
     Mutant(CLAIM, "        if self.context.garbled:\n            self._end_those_in_garbled_queues()\n", "", "a job in a queue whose name is garbled stays ready for ever"),
-    Mutant(TURN, "or not _readable(lease_until, last, tasks, concurrency) ", "", "a worker whose row cannot be read fails instead of being lost"),
+    Mutant(TURN, "or not _readable(*self._row[1:6]) ", "", "a worker whose row cannot be read fails instead of being lost"),
     Mutant(STEP, "            self.garbled_keys += [key for (key,) in rows if isinstance(key, bytes)]\n", "", "a job that waits on a garbled key waits for ever"),
     _statement("lapsed", "lease_until >= ''", "0", "a lease that ends at no time never lapses"),
     _statement("due", "due >= ''", "0", "a job whose due time is no number is never met"),

@@ -21,14 +21,16 @@ FOR_PEOPLE = {
     "drop_all": "mends a row that cannot be read: what it holds is not known",
     "find": "a filter may match anything",
     "held_counts": "the table of limits",
-    "queue_counts": "the table of queues",
+    "line_counts": "the table of queues; counts as far as it is told to",
     "queue_oldest": "the table of queues",
+    "totals": "the overview; counts as far as it is told to",
     "unfinished": "the audit reads everything",
     "waiting_counts": "the table of limits",
 }
 """Looked at, never in the way of a job: these may scan."""
 
 FEW = {
+    "history": "for people: the spans of a day",
     "holders_of": "for people: the holders of one key",
     "lapsed": "the workers that have lapsed at this instant",
     "running_of": "what one worker runs",

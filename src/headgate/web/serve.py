@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -74,11 +75,13 @@ def serve(application: ASGIApp, host: str, port: int, root_path: str, *, trust_p
         timeout_graceful_shutdown=LAST_ANSWERS,
         limit_concurrency=4000,
     )
-    signal.signal(
-        signal.SIGTERM, lambda *_: None
-    )  # uvicorn raises it again when it has ended: that is no failure
+    signal.signal(signal.SIGTERM, _ignore)  # uvicorn raises it again when it has ended: that is no failure
     with listening:
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    pass
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
-from headgate.clock import now_us
+from headgate.clock import SECOND, now_us
 from headgate.engine.contract import (
     HISTORY_MINUTE,
     Attempt,
@@ -35,6 +36,7 @@ from headgate.engine.contract import (
     Rechecked,
     Report,
     Resumed,
+    Rows,
     Settings,
     Snapshot,
     Swept,
@@ -56,6 +58,7 @@ from headgate.engine.rules.status import bounded, limits_page
 from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, Steering, steer
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sleepers import Sleepers, also_on_moves
+from headgate.engine.tables import VerbSource, ask
 from headgate.job import Job, JobState, NewJob
 
 VERSION = 1
@@ -393,6 +396,9 @@ class MemoryEngine(Engine):
     ) -> list[Done]:
         with self._lock:
             return overview.history(self._store, since, step, queue, task, each=each)
+
+    async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
+        return await ask(VerbSource(self, page=sys.maxsize), sql, limit, timeout)
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         with self._lock:

@@ -17,15 +17,21 @@ NOTHING: Mapping[str, int] = {}
 
 
 def queue_statuses(
-    counts: Mapping[tuple[str, str], int], paused: Collection[str], oldest: Mapping[str, int] = NOTHING
+    counts: Mapping[tuple[str, str], int],
+    paused: Collection[str],
+    oldest: Mapping[str, int] = NOTHING,
+    partial: Collection[str] | None = (),
 ) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused; `counts` are jobs by queue and state, `oldest` the first due time
-    of each queue's ready jobs."""
+    of each queue's ready jobs, `partial` the queues whose jobs were not all counted, None if that is so of any."""
     names = {queue for (queue, state), count in counts.items() if count and state in UNFINISHED} | {*paused}
     found: list[QueueStatus] = []
     for name in sorted(names):
         scheduled, ready, waiting, running = (counts.get((name, state), 0) for state in UNFINISHED)
-        found.append(QueueStatus(name, name in paused, scheduled, ready, waiting, running, oldest.get(name)))
+        exact = partial is not None and name not in partial
+        found.append(
+            QueueStatus(name, name in paused, scheduled, ready, waiting, running, oldest.get(name), exact)
+        )
     return found
 
 

@@ -19,3 +19,12 @@ SELECT queue, task FROM history WHERE at = ?1;
 -- Rows that are too old.   ?1 before when  ?2 how many
 -- Reads: history by primary key.
 DELETE FROM history WHERE (at, queue, task) IN (SELECT at, queue, task FROM history WHERE at <= ?1 ORDER BY at LIMIT ?2);
+
+-- name: history
+-- What was done from a minute on, by spans of time.   ?1 since  ?2 step  ?3 queue  ?4 task  ?5 whether each is apart
+-- Reads: history by primary key.
+SELECT at - at % ?2, iif(?5, queue, ''), iif(?5, task, ''), sum(started), sum(succeeded), sum(failed), sum(retried),
+       sum(cancelled), sum(waited), max(longest), sum(ran)
+FROM history
+WHERE at >= ?1 AND (?3 IS NULL OR queue = ?3) AND (?4 IS NULL OR task = ?4)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;

@@ -35,14 +35,6 @@ WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
 -- Only the states.   ?1 JSON array of ids
 SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(?1));
 
--- name: queue_counts
--- Unfinished jobs per queue and state, for people: each part counts in its own index.
-SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside = 0 GROUP BY queue
-UNION ALL SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside > 0 GROUP BY queue
-UNION ALL SELECT queue, 'scheduled', count(*) FROM jobs WHERE state = 'scheduled' GROUP BY queue
-UNION ALL SELECT queue, 'waiting', count(*) FROM jobs WHERE state = 'waiting' GROUP BY queue
-UNION ALL SELECT queue, 'running', count(*) FROM jobs WHERE state = 'running' GROUP BY queue;
-
 -- name: queue_oldest
 -- The first due time of each queue's ready jobs: two index steps per priority that a queue has jobs of.
 -- Reads: jobs_ready, jobs_aside.
