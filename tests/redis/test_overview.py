@@ -12,7 +12,7 @@ from headgate.keys import Key, Use
 from tests.redis.conftest import OpenEngine, StartServer
 from tests.support.world import START
 
-LOOKS = 1000
+LOOKS = 250
 """Keys, or rows of the history, that a script looks at (tightest.lua, history.lua)."""
 HOLDERS = 500
 """Holders that a script reads at once (reading.lua)."""

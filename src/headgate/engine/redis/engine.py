@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headgate.clock import SECOND
 from headgate.engine.contract import (
     HISTORY_MINUTE,
     Beat,
@@ -31,6 +32,7 @@ from headgate.engine.contract import (
     Rechecked,
     Report,
     Resumed,
+    Rows,
     Settings,
     Snapshot,
     Swept,
@@ -64,6 +66,7 @@ from headgate.engine.redis.records import (
 from headgate.engine.redis.store import Store
 from headgate.engine.redis.url import Target
 from headgate.engine.sleepers import also_on_moves
+from headgate.engine.tables import VerbSource, ask
 from headgate.errors import EngineError, JobExists
 from headgate.job import Job, JobState, NewJob
 from headgate.keys import Key
@@ -388,6 +391,9 @@ class RedisEngine(Engine):
         now: int | None = None,
     ) -> list[Done]:
         return await overview.history(self.store, since, step, queue, task, each=each)
+
+    async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
+        return await ask(VerbSource(self), sql, limit, timeout)
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         return reading.workers(await self.store.answers("workers", [], self.now(now)))

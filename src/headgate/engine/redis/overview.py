@@ -51,7 +51,7 @@ async def _tightest_in(store: Store, partition: Partition, most: int) -> list[tu
     return rows
 
 
-SLICE = 1000
+SLICE = 250
 """Keys per script call."""
 
 

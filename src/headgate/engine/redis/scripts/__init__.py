@@ -12,8 +12,8 @@ from importlib import resources
 from typing import NamedTuple
 
 PARTS = (
-    "store", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding", "admission",
-    "lifecycle", "blame", "newcomers", "transitions", "losing", "history", "reading", "transaction",
+    "store", "by_state", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding",
+    "admission", "lifecycle", "blame", "newcomers", "transitions", "losing", "history", "reading", "transaction",
 )  # fmt: skip
 LONE = "open"
 READING = (
