@@ -90,7 +90,7 @@ def test_no_limits_may_be_said_as_none(memory: App):
         (vars(Shop)["open"].__func__, "Shop.open is a method"),
         (42, "a function is needed"),
         (max, "cannot be seen"),
-        (partial(Shop.sell, None), "give the task one with name="),
+        (partial(Shop.sell, Shop()), "give the task one with name="),
     ],
 )
 def test_what_is_no_function_is_no_task(memory: App, thing: Any, message: str):

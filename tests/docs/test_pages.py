@@ -195,8 +195,12 @@ def test_the_fields_of_a_record_are_all_in_the_reference(name: str):
 
 def test_what_explain_is_said_to_say_is_what_it_says():
     """By the pieces of each sentence that are the same for all jobs."""
-    rows = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/operations/not-starting.md").read_text("utf-8"), re.MULTILINE)
-    words = "".join((ROOT / "src/headgate" / name).read_text("utf-8") for name in ("app/explain.py", "app/handle.py"))
+    rows = re.findall(
+        r"^\| `([^`]+)` \|", (ROOT / "docs/operations/not-starting.md").read_text("utf-8"), re.MULTILINE
+    )
+    words = "".join(
+        (ROOT / "src/headgate" / name).read_text("utf-8") for name in ("app/explain.py", "app/handle.py")
+    )
     pieces = [piece.strip(" ,()") for row in rows for piece in re.split(r"…|KEY|\d of \d|:", row)]
     assert len(rows) > 10
     assert not [piece for piece in pieces if piece.lower() not in words.lower()]

@@ -65,7 +65,7 @@ class Program(TyperGroup):
             raise
 
 
-def _point_to_app(error: UsageError) -> None:
+def _point_to_app(error: Any) -> None:
     """`headgate worker shop:app` is written so; what only looks at a store takes the app as an option."""
     app = re.search(r"unexpected extra argument(?:s|\(s\))? \((\w[\w.]*:\w+)", error.message)
     if app is not None:
