@@ -21,14 +21,16 @@ FOR_PEOPLE = {
     "drop_all": "mends a row that cannot be read: what it holds is not known",
     "find": "a filter may match anything",
     "held_counts": "the table of limits",
-    "queue_counts": "the table of queues",
+    "line_counts": "the table of queues; counts as far as it is told to",
     "queue_oldest": "the table of queues",
+    "totals": "the overview; counts as far as it is told to",
     "unfinished": "the audit reads everything",
     "waiting_counts": "the table of limits",
 }
 """Looked at, never in the way of a job: these may scan."""
 
 FEW = {
+    "history": "for people: the spans of a day",
     "holders_of": "for people: the holders of one key",
     "lapsed": "the workers that have lapsed at this instant",
     "running_of": "what one worker runs",
@@ -36,8 +38,8 @@ FEW = {
 }
 """What is sorted here is small by its nature."""
 
-SMALL_TABLES = {"limits", "overrides", "paused", "timers", "unsettled", "workers"}
-"""Tables with a row per limit, queue or worker, or (timers) scanned by the audit alone."""
+SMALL_TABLES = {"limits", "overrides", "paused", "paused_schedules", "timers", "unsettled", "workers"}
+"""Tables with a row per limit, queue, periodic task or worker, or (timers) scanned by the audit alone."""
 
 JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|computed|meters|starts|c|h|j|n|o)\b")
 

@@ -27,6 +27,7 @@ from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.runner import Runner
 from headgate.worker.run.surroundings import Surroundings
+from headgate.worker.run.tally import Tally
 from headgate.worker.run.threads import Threads
 
 PATIENCE = 20
@@ -78,7 +79,7 @@ def runner_of(
     """A runner of one task at a time."""
     capacity = Capacity(1)
     surroundings = Surroundings(hooks or Hooks(), options(), threads)
-    return Runner(loop, tasks(task), outbox, threads, capacity, surroundings, Events())
+    return Runner(loop, tasks(task), outbox, threads, capacity, surroundings, Events(), Tally())
 
 
 def attempt(job: str, task: str, **fields: Any) -> Attempt:
@@ -195,6 +196,7 @@ class FailingEngine(MemoryEngine):
         super().__init__()
         self.cut = False
         self.lose_answers = 0
+        self.lose_beats = self.drop_beats = 0
         self.lapse = False
         self.open_gate = asyncio.Event()
         self.open_gate.set()
@@ -239,7 +241,14 @@ class FailingEngine(MemoryEngine):
             await self.retire(worker)
             raise LeaseLost("lapsed")
         await self._pass_gate()
-        return await super().heartbeat(worker, done=done, now=now)
+        if self.drop_beats and done:
+            self.drop_beats -= 1
+            raise EngineUnavailable("the beat was lost")
+        answer = await super().heartbeat(worker, done=done, now=now)
+        if self.lose_beats and done:
+            self.lose_beats -= 1
+            raise EngineUnavailable("the answer was lost")
+        return answer
 
     async def _pass_gate(self) -> None:
         """Silence, until the gate is opened or the caller's deadline passes."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +10,8 @@ from headgate.clock import SECOND, instant_us
 from headgate.engine.contract import Filter
 from headgate.engine.memory import MemoryEngine
 from headgate.hooks.context import current_job
+from headgate.hooks.enqueueing import Enqueueing
+from headgate.job import NewJob
 from headgate.periodic import CatchUp, schedule
 from headgate.worker import run_until_idle
 from headgate.worker.duties.ticker import LONGEST_PAUSE, Ticker
@@ -139,3 +142,39 @@ async def test_one_task_that_cannot_make_its_job_does_not_keep_others_from_ticki
     clock.now += HOUR
     await duty.run_once()
     assert await ids(engine) == ["report@2026-11-16T13:00:00Z"]
+
+
+async def test_a_paused_task_does_not_tick_and_its_jobs_are_not_even_prepared():
+    clock = Clock()
+    engine = MemoryEngine(clock=clock)
+    prepared: list[str] = []
+
+    class Prepares(Enqueueing):
+        async def prepare(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+            prepared.extend(job.id for job in jobs)
+            return await super().prepare(jobs)
+
+    duty = Ticker(engine, [hourly("all")], Events(), Prepares())
+    await duty.run_once()
+    await engine.pause_schedule("report")
+    clock.now += 3 * HOUR
+    assert 0 < await duty.run_once() <= LONGEST_PAUSE
+    assert (await ids(engine), prepared, duty.found) == ([], [], False)
+    await engine.resume_schedule("report")
+    await duty.run_once()
+    assert await ids(engine) == [], "what fell into the pause is passed over"
+    clock.now += HOUR
+    await duty.run_once()
+    assert await ids(engine) == prepared == ["report@2026-11-16T16:00:00Z"]
+
+
+async def test_a_pause_of_one_task_lets_the_others_tick():
+    clock = Clock()
+    engine = MemoryEngine(clock=clock)
+    other = StandIn("other", nothing, schedule=schedule(cron="0 * * * *"))
+    duty = ticker(engine, hourly(), other)
+    await duty.run_once()
+    await engine.pause_schedule("report")
+    clock.now += HOUR
+    await duty.run_once()
+    assert await ids(engine) == ["other@2026-11-16T13:00:00Z"]

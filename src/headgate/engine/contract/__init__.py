@@ -36,6 +36,8 @@ from headgate.engine.contract.view_records import (
     Waiter,
 )
 from headgate.engine.contract.work_records import (
+    HISTORY_MINUTE,
+    HISTORY_MOST,
     Attempt,
     Beat,
     Done,
@@ -60,6 +62,8 @@ from headgate.engine.contract.work_records import (
 
 __all__ = [
     "DAY",
+    "HISTORY_MINUTE",
+    "HISTORY_MOST",
     "TABLES",
     "Algorithm",
     "Attempt",

@@ -36,6 +36,7 @@ from headgate.engine.contract.view_records import (
     Totals,
 )
 from headgate.engine.contract.work_records import (
+    HISTORY_MINUTE,
     Beat,
     Done,
     Exchanged,
@@ -72,8 +73,9 @@ class Part(ABC):
     async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
         """Renew the lease. Raises LeaseLost when it has lapsed: what the worker runs is no longer its own.
 
-        `done` is added to the history: one row per minute, queue and task. It is kept for a day, and never decides
-        anything. A worker sends it once, so that a beat that was lost leaves a gap and none counts twice."""
+        `done` is added to the history: one row per minute, queue and task, HISTORY_MOST of them a minute. It is kept
+        for a day, and never decides anything. A worker sends it once, so that a beat that was lost leaves a gap and
+        none counts twice."""
 
     @abstractmethod
     async def retire(self, worker: str, *, now: int | None = None) -> None:
@@ -325,29 +327,30 @@ class Engine(Part):
         raise NotImplementedError
 
     async def tightest(self, *, limit: int = 10, now: int | None = None) -> list[LimitStatus]:
-        """The keys that most jobs wait on, most first. A store may look at the first 10,000 keys, or 100,000 waiting
-        jobs, only."""
+        """The keys that most jobs wait on, most first; keys that nothing waits on are left out. A store may look at the
+        first 10,000 keys, or 100,000 waiting jobs, only."""
         raise NotImplementedError
 
     async def keys(
         self, idents: Sequence[str], *, holders: int = 10, waiters: int = 0, now: int | None = None
     ) -> list[KeyStatus | None]:
         """How these keys stand, with the first of their holders (longest first) and of their waiters (in the order
-        priority, due time, arrival, across queues); None for a key of a limit that is not declared."""
+        priority, due time, arrival, across queues); None for a key of a limit that is neither declared nor, as the cap
+        of a task or queue may be, overridden. A store may stop counting what holds or waits as in a page of limits."""
         raise NotImplementedError
 
     async def history(
         self,
         since: int,
         *,
-        step: int = 60 * SECOND,
+        step: int = HISTORY_MINUTE,
         queue: str | None = None,
         task: str | None = None,
         each: bool = False,
         now: int | None = None,
     ) -> list[Done]:
-        """What was done from `since` on, summed by spans of `step` that begin at its multiples, in the order of time;
-        with `each` apart by queue and task, else with empty names."""
+        """What was done in the minutes that begin at `since` or later, summed by spans of `step` that begin at its
+        multiples, in the order of time; with `each` apart by queue and task, else with empty names."""
         raise NotImplementedError
 
     async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:

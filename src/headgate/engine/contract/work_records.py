@@ -137,6 +137,12 @@ class Beat(Record, frozen=True):
     now: int
 
 
+HISTORY_MINUTE = 60 * SECOND
+HISTORY_MOST = 200
+"""Pairs of queue and task that the history tells apart in one minute. What is beyond counts in a row with empty names:
+there may be a queue per customer."""
+
+
 class Done(Record, frozen=True):
     """What was done in one span of time, a minute as workers report it, for the jobs of one task in one queue.
 

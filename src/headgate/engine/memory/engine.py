@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
-from headgate.clock import now_us
+from headgate.clock import SECOND, now_us
 from headgate.engine.contract import (
+    HISTORY_MINUTE,
     Attempt,
     Beat,
     Done,
@@ -21,6 +23,7 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    KeyStatus,
     Known,
     Limit,
     LimitPlace,
@@ -33,15 +36,17 @@ from headgate.engine.contract import (
     Rechecked,
     Report,
     Resumed,
+    Rows,
     Settings,
     Snapshot,
     Swept,
+    Totals,
     Verdict,
     Wake,
     Worker,
     WorkerStatus,
 )
-from headgate.engine.memory import reading
+from headgate.engine.memory import overview, reading
 from headgate.engine.memory.claiming import ReadyJobs
 from headgate.engine.memory.rechecking import recheck
 from headgate.engine.memory.store import MemoryStore, Registered
@@ -53,6 +58,7 @@ from headgate.engine.rules.status import bounded, limits_page
 from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, Steering, steer
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sleepers import Sleepers, also_on_moves
+from headgate.engine.tables import VerbSource, ask
 from headgate.job import Job, JobState, NewJob
 
 VERSION = 1
@@ -128,6 +134,18 @@ class MemoryEngine(Engine):
         with self._lock:
             return {name: self._store.ticks[name] for name in names if name in self._store.ticks}
 
+    async def pause_schedule(self, name: str, *, now: int | None = None) -> bool:
+        with self._transaction(now) as transaction:
+            return steering.pause_schedule(transaction, name)
+
+    async def resume_schedule(self, name: str, *, now: int | None = None) -> bool:
+        with self._transaction(now) as transaction:
+            return steering.resume_schedule(transaction, name)
+
+    async def paused_schedules(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._store.paused_schedules)
+
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
@@ -140,6 +158,8 @@ class MemoryEngine(Engine):
         with self._transaction(now) as transaction:
             entry = self._leased(worker, transaction.now)
             entry.lease_until = transaction.now + entry.worker.lease
+            for one in done:
+                transaction.add_done(one)
             return Beat(self._cancelling(worker), transaction.now)
 
     def _leased(self, worker: str, now: int) -> Registered:
@@ -349,6 +369,36 @@ class MemoryEngine(Engine):
     async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
         with self._lock:
             return reading.queues(self._store)
+
+    async def totals(self, *, most: int | None = None) -> Totals:
+        with self._lock:
+            return overview.totals(self._store)
+
+    async def tightest(self, *, limit: int = 10, now: int | None = None) -> list[LimitStatus]:
+        with self._lock:
+            return overview.tightest(self._store, limit)
+
+    async def keys(
+        self, idents: Sequence[str], *, holders: int = 10, waiters: int = 0, now: int | None = None
+    ) -> list[KeyStatus | None]:
+        with self._transaction(now) as transaction:
+            return [overview.key(transaction, ident, holders, waiters) for ident in idents]
+
+    async def history(
+        self,
+        since: int,
+        *,
+        step: int = HISTORY_MINUTE,
+        queue: str | None = None,
+        task: str | None = None,
+        each: bool = False,
+        now: int | None = None,
+    ) -> list[Done]:
+        with self._lock:
+            return overview.history(self._store, since, step, queue, task, each=each)
+
+    async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
+        return await ask(VerbSource(self, page=sys.maxsize), sql, limit, timeout)
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         with self._lock:

@@ -130,8 +130,8 @@ def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> 
     live = [entry.worker for entry in store.workers.values() if entry.lease_until > now]
     return facts(
         job.shown(),
-        None if key is None else _status(store, key),
-        holders=() if key is None else _holders(store, key),
+        None if key is None else status(store, key),
+        holders=() if key is None else holders(store, key, MOST_HOLDERS),
         offered=0 if key is None else ledger.offered(key, job.queue),
         place=None if line is None else line.place(job.order) + 1,
         earliest=None
@@ -143,16 +143,18 @@ def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> 
     )
 
 
-def _status(store: MemoryStore, key: str) -> LimitStatus:
+def status(store: MemoryStore, key: str) -> LimitStatus:
+    """One key with how many hold it and wait for it."""
     waiting = sum(len(line) for line in store.waiting.get(key, {}).values())
     return key_status(store.book, Key.of(key), len(store.holders.get(key, ())), waiting)
 
 
-def _holders(store: MemoryStore, key: str) -> tuple[Holder, ...]:
+def holders(store: MemoryStore, key: str, most: int) -> tuple[Holder, ...]:
+    """What holds a key, longest first."""
     found = sorted(store.holders.get(key, {}).values(), key=lambda holding: (holding.since, holding.job.seq))
     return tuple(
         Holder(holding.job.id, holding.job.task, holding.job.worker, holding.since, holding.reserved)
-        for holding in found[:MOST_HOLDERS]
+        for holding in found[:most]
     )
 
 

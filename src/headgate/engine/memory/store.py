@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headgate.engine.contract import Worker
+from headgate.engine.contract import Done, Worker
 from headgate.engine.memory.lines import SortedLine
+from headgate.engine.rules.history import Pair
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.stored import Stored
 from headgate.job import JobState
@@ -74,6 +75,8 @@ class MemoryStore:
         self.workers: dict[str, Registered] = {}
         self.paused: set[str] = set()
         self.ticks: dict[str, int] = {}
+        self.paused_schedules: dict[str, bool] = {}
+        self.history: dict[int, dict[Pair, Done]] = {}
         self.undo: list[Callable[[], object]] = []
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────

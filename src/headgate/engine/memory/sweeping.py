@@ -5,6 +5,7 @@ from __future__ import annotations
 from headgate.engine.contract import LostJob, Swept
 from headgate.engine.memory import reading
 from headgate.engine.memory.transaction import Transaction
+from headgate.engine.rules.history import HISTORY_KEPT
 from headgate.engine.rules.in_force import KEEP_COMPUTED
 
 SWEEP_MOST = 1000
@@ -19,6 +20,7 @@ def sweep(transaction: Transaction) -> Swept:
     expired = _retention(transaction)
     _forget_meters(transaction)
     _forget_computed(transaction)
+    _forget_history(transaction)
     offered = transaction.admission.offer()
     return Swept(
         due,
@@ -90,3 +92,8 @@ def _forget_computed(transaction: Transaction) -> None:
         idle = key not in transaction.store.holders and key not in transaction.store.waiting
         if idle and at <= transaction.now - KEEP_COMPUTED:
             transaction.forget_computed(key)
+
+
+def _forget_history(transaction: Transaction) -> None:
+    for at in [at for at in transaction.store.history if at + HISTORY_KEPT <= transaction.now]:
+        transaction.store.put(transaction.store.history, at, None)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headgate.engine.contract import Limit, Lost, Override, Settings
+from headgate.engine.contract import Done, Limit, Lost, Override, Settings
 from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import MemoryStore
 from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.history import minute_of, row_for, together
 from headgate.engine.rules.in_force import Scope, in_scope
 from headgate.engine.rules.stored import Stored
 from headgate.engine.rules.transitions import Transitions
@@ -50,6 +51,20 @@ class Transaction(Transitions):
 
     def put_tick(self, name: str, at: int) -> None:
         self.store.put(self.store.ticks, name, at)
+
+    def schedule_paused(self, name: str) -> bool:
+        return name in self.store.paused_schedules
+
+    def put_schedule_paused(self, name: str, *, paused: bool) -> None:
+        self.store.put(self.store.paused_schedules, name, paused or None)
+
+    def add_done(self, done: Done) -> None:
+        """Add to the history."""
+        at = minute_of(done.at)
+        rows = self.store.history.setdefault(at, {})
+        queue, task = row_for(done, rows)
+        row = rows.get((queue, task), Done(at, queue, task))
+        self.store.put(rows, (queue, task), together(row, done))
 
     def lose_worker(self, worker: str) -> Lost:
         """A worker is gone: so are its registration and its attempts."""

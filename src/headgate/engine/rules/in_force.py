@@ -128,6 +128,13 @@ class RuleBook:
             return False
         return limit is not None or self.override(key) is not None
 
+    def is_known(self, key: Key) -> bool:
+        """Whether a key belongs to a limit of its kind that is declared, or to a cap that operators speak for."""
+        limit = self.limits.get(key.name)
+        if limit is None:
+            return not key.rate and self.override(key) is not None
+        return (limit.kind == "rate") == key.rate
+
     def check_kind(self, limit: Limit) -> None:
         """Refuse a declaration that would turn a limit into one of another kind."""
         known = self.limits.get(limit.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from headgate.engine.contract import Facts, Holder, LimitStatus, QueueStatus
-from headgate.engine.rules.admission import UNLIMITED, Rule
+from headgate.engine.contract import Facts, Holder, KeyStatus, LimitStatus, QueueStatus, Waiter
+from headgate.engine.rules.admission import UNLIMITED, Cap, Rule
 from headgate.job import Job
 from headgate.rates import Meter, Pace
 
@@ -17,15 +17,21 @@ NOTHING: Mapping[str, int] = {}
 
 
 def queue_statuses(
-    counts: Mapping[tuple[str, str], int], paused: Collection[str], oldest: Mapping[str, int] = NOTHING
+    counts: Mapping[tuple[str, str], int],
+    paused: Collection[str],
+    oldest: Mapping[str, int] = NOTHING,
+    partial: Collection[str] | None = (),
 ) -> list[QueueStatus]:
     """Every queue with unfinished jobs, or paused; `counts` are jobs by queue and state, `oldest` the first due time
-    of each queue's ready jobs."""
+    of each queue's ready jobs, `partial` the queues whose jobs were not all counted, None if that is so of any."""
     names = {queue for (queue, state), count in counts.items() if count and state in UNFINISHED} | {*paused}
     found: list[QueueStatus] = []
     for name in sorted(names):
         scheduled, ready, waiting, running = (counts.get((name, state), 0) for state in UNFINISHED)
-        found.append(QueueStatus(name, name in paused, scheduled, ready, waiting, running, oldest.get(name)))
+        exact = partial is not None and name not in partial
+        found.append(
+            QueueStatus(name, name in paused, scheduled, ready, waiting, running, oldest.get(name), exact)
+        )
     return found
 
 
@@ -66,6 +72,34 @@ def earliest(rule: Rule, meter: Callable[[], Meter], units: int, now: int) -> in
     if not isinstance(rule, Pace) or not rule.limit:
         return None
     return meter().when(rule, units, now)
+
+
+def key_status(
+    status: LimitStatus,
+    rule: Rule,
+    meter: Callable[[], Meter],
+    now: int,
+    *,
+    holders: tuple[Holder, ...],
+    waiters: tuple[Waiter, ...],
+) -> KeyStatus:
+    """A key with what it has left: nothing where a limit was lowered under what runs (rule 11)."""
+    free = _free(rule, status.held, meter, now)
+    return KeyStatus(
+        status=status,
+        free=free,
+        earliest=earliest(rule, meter, 1, now) if free == 0 else None,
+        holders=holders,
+        waiters=waiters,
+    )
+
+
+def _free(rule: Rule, held: int, meter: Callable[[], Meter], now: int) -> int | None:
+    if isinstance(rule, Cap):
+        return None if rule.max is None else max(rule.max - held, 0)
+    if rule.limit is None:
+        return None
+    return meter().free(rule, now) if rule.limit else 0
 
 
 def room(free: Callable[[str], int], keys: Iterable[str]) -> dict[str, int | None]:

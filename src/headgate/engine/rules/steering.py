@@ -73,10 +73,28 @@ def clear_override(transitions: Transitions, scope: Scope) -> bool:
 
 
 def tick(transitions: Transitions, name: str, seen: int | None, at: int, jobs: Sequence[NewJob]) -> bool:
-    """Enqueue what is due of a periodic task, unless another worker has done so since the caller looked."""
-    if transitions.last_tick(name) != seen:
+    """Enqueue what is due of a periodic task, unless it is paused, or another worker has done so since the
+    caller looked."""
+    if transitions.last_tick(name) != seen or transitions.schedule_paused(name):
         return False
     transitions.put_tick(name, at)
     taken = transitions.existing([job.id for job in jobs])
     transitions.enqueue([job for job in jobs if job.id not in taken])
     return True
+
+
+def pause_schedule(transitions: Transitions, name: str) -> bool:
+    """Let a periodic task tick no more; returns whether that is new."""
+    new = not transitions.schedule_paused(name)
+    if new:
+        transitions.put_schedule_paused(name, paused=True)
+    return new
+
+
+def resume_schedule(transitions: Transitions, name: str) -> bool:
+    """Let it tick again, from now on; returns whether it was paused."""
+    there = transitions.schedule_paused(name)
+    if there:
+        transitions.put_schedule_paused(name, paused=False)
+        transitions.put_tick(name, transitions.now)
+    return there

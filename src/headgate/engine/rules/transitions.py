@@ -314,6 +314,14 @@ class Transitions(ABC):
         """Write that it ticked."""
 
     @abstractmethod
+    def schedule_paused(self, name: str) -> bool:
+        """Whether a periodic task is paused."""
+
+    @abstractmethod
+    def put_schedule_paused(self, name: str, *, paused: bool) -> None:
+        """Write whether it is."""
+
+    @abstractmethod
     def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
         """Record the running jobs of a task or queue as holders of its cap, where they are not yet."""
 

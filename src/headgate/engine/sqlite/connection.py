@@ -78,6 +78,15 @@ def connect(path: str, synchronous: Synchronous, busy_timeout: int) -> Connectio
     return connection
 
 
+def connect_to_read(path: str, busy_timeout: int) -> Connection:
+    """A connection that cannot write to the file."""
+    opened = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+    opened.set_busy_handler(patience(busy_timeout))
+    connection = cast(Connection, opened)
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
 class Haste(threading.local):
     """How long this thread may wait for another process's lock. `with haste:` not at all, and is told so at once."""
 

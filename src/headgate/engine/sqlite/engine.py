@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from headgate.clock import now_us
+from headgate.clock import SECOND, now_us
 from headgate.engine.contract import (
+    HISTORY_MINUTE,
     Beat,
     Done,
     Engine,
@@ -21,6 +22,7 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    KeyStatus,
     Known,
     Limit,
     LimitPlace,
@@ -32,9 +34,11 @@ from headgate.engine.contract import (
     Rechecked,
     Report,
     Resumed,
+    Rows,
     Settings,
     Snapshot,
     Swept,
+    Totals,
     Verdict,
     Wake,
     Worker,
@@ -44,7 +48,8 @@ from headgate.engine.rules import steering
 from headgate.engine.rules.refused import lapsed
 from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, steer
 from headgate.engine.sleepers import also_on_moves
-from headgate.engine.sqlite import listing, reading
+from headgate.engine.sqlite import listing, overview, reading
+from headgate.engine.sqlite.asking import ask
 from headgate.engine.sqlite.claim_context import Opening, Own, end_exchange
 from headgate.engine.sqlite.claiming import ReadyJobs
 from headgate.engine.sqlite.connection import Synchronous, connect, translated
@@ -174,6 +179,20 @@ class SqliteEngine(Engine):
 
         return await self._read(work)
 
+    async def pause_schedule(self, name: str, *, now: int | None = None) -> bool:
+        return await self._write(lambda t: steering.pause_schedule(t, name), now)
+
+    async def resume_schedule(self, name: str, *, now: int | None = None) -> bool:
+        return await self._write(lambda t: steering.resume_schedule(t, name), now)
+
+    async def paused_schedules(self) -> frozenset[str]:
+        def work(transaction: Transaction) -> frozenset[str]:
+            return frozenset(
+                shown(name) for (name,) in transaction.execute(sql("paused_schedules")).fetchall()
+            )
+
+        return await self._read(work)
+
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def register(self, worker: Worker, *, now: int | None = None) -> int:
@@ -208,6 +227,7 @@ class SqliteEngine(Engine):
             if not transaction.connection.changes():
                 self._own.pop(worker, None)
                 raise lapsed(worker)
+            transaction.add_done(done)
             return Beat(_cancelling(transaction, worker), transaction.now)
 
         return await self._write(work, now)
@@ -394,7 +414,37 @@ class SqliteEngine(Engine):
         return await self._read(lambda transaction: reading.count(transaction, filter))
 
     async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
-        return await self._read(reading.queues)
+        return await self._read(lambda transaction: overview.queues(transaction, most))
+
+    async def totals(self, *, most: int | None = None) -> Totals:
+        return await self._read(lambda transaction: overview.totals(transaction, most))
+
+    async def tightest(self, *, limit: int = 10, now: int | None = None) -> list[LimitStatus]:
+        return await self._read(lambda transaction: overview.tightest(transaction, limit), now)
+
+    async def keys(
+        self, idents: Sequence[str], *, holders: int = 10, waiters: int = 0, now: int | None = None
+    ) -> list[KeyStatus | None]:
+        def work(transaction: Transaction) -> list[KeyStatus | None]:
+            return [overview.key(transaction, ident, holders, waiters) for ident in idents]
+
+        return await self._read(work, now)
+
+    async def history(
+        self,
+        since: int,
+        *,
+        step: int = HISTORY_MINUTE,
+        queue: str | None = None,
+        task: str | None = None,
+        each: bool = False,
+        now: int | None = None,
+    ) -> list[Done]:
+        return await self._read(lambda t: overview.history(t, since, step, queue, task, each=each), now)
+
+    async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
+        await self._read(lambda _: None)  # says what is wrong with the file, if anything is
+        return await ask(self.path, self.settings, self._clock, sql, limit, timeout)
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         return await self._read(reading.workers, now)

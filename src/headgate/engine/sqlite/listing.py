@@ -61,7 +61,7 @@ def _of_one(transaction: Transaction, name: str, after: LimitPlace | None, most:
     rows: list[LimitStatus] = []
     if after is None:
         rows.append(
-            _status(
+            _counted(
                 transaction, whole, spans_of(transaction.holding, name), spans_of(transaction.waiting, name)
             )
         )
@@ -70,22 +70,35 @@ def _of_one(transaction: Transaction, name: str, after: LimitPlace | None, most:
     keys |= {
         key for key in overridden(transaction.book) if key.name == name and (key.text, key.tenant) > place
     }
-    for key in sorted(keys - {whole}, key=lambda key: (key.text, key.tenant))[: most - len(rows)]:
-        alone = [(key.ident, just_after(key.ident))]
-        rows.append(_status(transaction, key, alone, alone))
-    return rows
+    shown = sorted(keys - {whole}, key=lambda key: (key.text, key.tenant))[: most - len(rows)]
+    return rows + [of_key(transaction, key) for key in shown]
 
 
-def _status(transaction: Transaction, key: Key, held: Iterable[Span], waiting: Iterable[Span]) -> LimitStatus:
+def of_key(transaction: Transaction, key: Key, most: int = COUNTED_MOST) -> LimitStatus:
+    """One key."""
+    alone = [(key.ident, just_after(key.ident))]
+    return _counted(transaction, key, alone, alone, most)
+
+
+def _counted(
+    transaction: Transaction,
+    key: Key,
+    held: Iterable[Span],
+    waiting: Iterable[Span],
+    most: int = COUNTED_MOST,
+) -> LimitStatus:
     """A key, or a limit as such, with how many hold and wait for it; counts stop at a bound."""
-    counts = _count(transaction, "held_between", held), _count(transaction, "waiting_between", waiting)
-    return key_status(transaction.book, key, *counts, exact=max(counts) < COUNTED_MOST)
+    counts = (
+        _count(transaction, "held_between", held, most),
+        _count(transaction, "waiting_between", waiting, most),
+    )
+    return key_status(transaction.book, key, *counts, exact=max(counts) < most)
 
 
-def _count(transaction: Transaction, statement: str, spans: Iterable[Span]) -> int:
+def _count(transaction: Transaction, statement: str, spans: Iterable[Span], most: int) -> int:
     count = 0
     for first, below in spans:
-        count += transaction.execute(sql(statement), (first, below, COUNTED_MOST - count)).get
-        if count >= COUNTED_MOST:
+        count += transaction.execute(sql(statement), (first, below, most - count)).get
+        if count >= most:
             break
     return count

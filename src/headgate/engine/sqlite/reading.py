@@ -14,7 +14,6 @@ from headgate.engine.contract import (
     JobView,
     KeyInUse,
     LimitStatus,
-    QueueStatus,
     Snapshot,
     Worker,
     WorkerStatus,
@@ -25,13 +24,12 @@ from headgate.engine.rules.reading import (
     earliest,
     facts,
     most_tokens,
-    queue_statuses,
     room,
 )
 from headgate.engine.rules.status import key_status
 from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.engine.sqlite.claim_context import unreadable_workers
-from headgate.engine.sqlite.garbled import shown, shown_row
+from headgate.engine.sqlite.garbled import shown_row
 from headgate.engine.sqlite.key_ranges import LAST, just_after, keys_of, parsed
 from headgate.engine.sqlite.rows import GARBLED, Unreadable, Values, read_uses, shown_state, stored, to_json
 from headgate.engine.sqlite.statements import sql
@@ -122,16 +120,6 @@ def _used(transaction: Transaction, name: str, start: str, most: int) -> tuple[l
     return [key for key in keys if rest is None or key < rest], rest
 
 
-def queues(transaction: Transaction) -> list[QueueStatus]:
-    """Every queue with unfinished jobs, or paused."""
-    paused = {shown(queue) for (queue,) in transaction.execute(sql("paused")).fetchall()}
-    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
-    for queue, state, number in map(shown_row, transaction.execute(sql("queue_counts")).fetchall()):
-        counts[queue, state] += number
-    oldest = dict(map(shown_row, transaction.execute(sql("queue_oldest")).fetchall()))
-    return queue_statuses(counts, paused, oldest)
-
-
 def workers(transaction: Transaction) -> list[WorkerStatus]:
     """The registered workers, without those whose rows cannot be read: they are as good as lost."""
     unreadable = unreadable_workers(transaction)
@@ -158,7 +146,7 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
     return facts(
         job.shown(),
         None if key is None else _status(transaction, key),
-        holders=() if key is None else _holders(transaction, key),
+        holders=() if key is None else holders_of(transaction, key, MOST_HOLDERS),
         offered=0 if key is None else transaction.ledger.offered(key, job.queue),
         place=None if key is None else _place(transaction, job),
         earliest=None if key is None else _earliest(transaction, key, job.units),
@@ -183,8 +171,9 @@ def _status(transaction: Transaction, key: str) -> LimitStatus:
     return key_status(transaction.book, Key.of(key), held, waiting)
 
 
-def _holders(transaction: Transaction, key: str) -> tuple[Holder, ...]:
-    rows = map(shown_row, transaction.execute(sql("holders_of"), (key, MOST_HOLDERS)).fetchall())
+def holders_of(transaction: Transaction, key: str, most: int) -> tuple[Holder, ...]:
+    """What holds a key, longest first."""
+    rows = map(shown_row, transaction.execute(sql("holders_of"), (key, most)).fetchall())
     return tuple(
         Holder(id, task, worker, since, bool(reserved)) for id, task, worker, since, reserved in rows
     )

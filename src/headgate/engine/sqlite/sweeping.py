@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 
 from headgate.engine.contract import LostJob, Swept
+from headgate.engine.rules.history import HISTORY_KEPT
 from headgate.engine.rules.in_force import KEEP_COMPUTED
 from headgate.engine.sqlite.key_ranges import parsed
 from headgate.engine.sqlite.statements import sql
@@ -23,7 +24,7 @@ def next_due(transaction: Transaction) -> int | None:
 def nothing_due(transaction: Transaction) -> Swept | None:
     """A look without a transaction: the usual sweep finds nothing."""
     due = next_due(transaction)
-    rest = transaction.execute(sql("next_expiry"), (KEEP_COMPUTED,)).fetchall()[0]
+    rest = transaction.execute(sql("next_expiry"), (KEEP_COMPUTED, HISTORY_KEPT)).fetchall()[0]
     if any(time is not None and time <= transaction.now for time in (due, *rest)):
         return None
     return Swept(0, 0, 0, 0, False, due, transaction.now)
@@ -39,8 +40,9 @@ def sweep(transaction: Transaction) -> Swept:
     expired = _retention(transaction)
     forgotten = _forget_rates(transaction)
     _forget_computed(transaction)
+    old = _forget_history(transaction)
     offered = transaction.finish()
-    more = unsettled or lost >= SWEEP_MOST or SWEEP_MOST in (due, timers, expired, *forgotten)
+    more = unsettled or lost >= SWEEP_MOST or SWEEP_MOST in (due, timers, expired, old, *forgotten)
     return Swept(due, lost, offered, expired, more, next_due(transaction), transaction.now, tuple(failed))
 
 
@@ -131,3 +133,9 @@ def _forget_computed(transaction: Transaction) -> None:
     for key, _, idle in rows:
         if idle:
             transaction.forget_computed(key)
+
+
+def _forget_history(transaction: Transaction) -> int:
+    """Minutes of more than a day ago."""
+    transaction.execute(sql("forget_history"), (transaction.now - HISTORY_KEPT, SWEEP_MOST))
+    return transaction.connection.changes()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headgate.engine.contract import (
+    Done,
     Enqueued,
     ImportedJob,
     ImportResult,
@@ -16,6 +17,7 @@ from headgate.engine.contract import (
     Settings,
 )
 from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.history import Pair, minute_of, numbers_of, row_for
 from headgate.engine.rules.in_force import Scope
 from headgate.engine.rules.lifecycle import expires_at
 from headgate.engine.rules.stored import Stored
@@ -190,6 +192,26 @@ class Transaction(Transitions):
 
     def put_tick(self, name: str, at: int) -> None:
         self.execute(sql("put_tick"), (name, at))
+
+    def schedule_paused(self, name: str) -> bool:
+        return self.execute(sql("schedule_paused"), (name,)).get is not None
+
+    def put_schedule_paused(self, name: str, *, paused: bool) -> None:
+        self.execute(sql("pause_schedule" if paused else "resume_schedule"), (name,))
+
+    def add_done(self, all: Sequence[Done]) -> None:
+        """Add to the history."""
+        pairs: dict[int, set[Pair]] = {}
+        for done in all:
+            at = minute_of(done.at)
+            there = pairs.get(at)
+            if there is None:
+                there = pairs[at] = {
+                    (queue, task) for queue, task in self.execute(sql("history_pairs"), (at,)).fetchall()
+                }
+            pair = row_for(done, there)
+            there.add(pair)
+            self.execute(sql("add_done"), (at, *pair, *numbers_of(done)))
 
     def remove_seq(self, seq: int) -> None:
         """The same by arrival number."""

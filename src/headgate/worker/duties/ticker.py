@@ -25,7 +25,8 @@ LONGEST_PAUSE = 60.0
 class Ticker:
     """Turns due ticks into jobs. The engine compares and sets the last tick: a second worker changes nothing.
 
-    A task that the store has not seen begins with its next tick, not with the ones before it was deployed.
+    A task that the store has not seen begins with its next tick, not with the ones before it was deployed. Jobs of a
+    paused one are not even prepared: what hooks do to them would be done in vain.
     """
 
     name = "ticker"
@@ -54,15 +55,19 @@ class Ticker:
         self.found = False
         now = await self._engine.clock()
         seen = await self._engine.ticks([task.name for task, _ in self._tasks])
-        pauses = [await self._one(task, schedule, seen.get(task.name), now) for task, schedule in self._tasks]
+        due = [(task, one) for task, one in self._tasks if _is_due(one, seen.get(task.name), now)]
+        paused = await self._engine.paused_schedules() if due else ()
+        for task, schedule in due:
+            if task.name not in paused:
+                await self._one(task, schedule, seen.get(task.name), now)
+        pauses = [_pause(schedule, seen.get(task.name), now) for task, schedule in self._tasks]
         return min([LONGEST_PAUSE, *pauses])
 
-    async def _one(self, task: Runnable, schedule: Schedule, last: int | None, now: int) -> float:
+    async def _one(self, task: Runnable, schedule: Schedule, last: int | None, now: int) -> None:
         if last is None:
             await self._engine.tick(task.name, None, now, ())
-        elif schedule.next_after(last) <= now:
+        else:
             await self._try(task, schedule.missed(last, now), last, now)
-        return (schedule.next_after(now if last is None else max(last, now)) - now) / SECOND
 
     async def _try(self, task: Runnable, ticks: list[int], last: int, now: int) -> None:
         """One task that cannot make its job must not keep the others from ticking; it is tried again."""
@@ -81,6 +86,14 @@ class Ticker:
             log.debug("%s ticked: %d jobs", task.name, len(jobs), extra={"task": task.name})
             self._events.jobs.enqueued(jobs)
             self._events.emit("ticked", task=task.name, jobs=[job.id for job in jobs])
+
+
+def _is_due(schedule: Schedule, last: int | None, now: int) -> bool:
+    return last is None or schedule.next_after(last) <= now
+
+
+def _pause(schedule: Schedule, last: int | None, now: int) -> float:
+    return (schedule.next_after(now if last is None else max(last, now)) - now) / SECOND
 
 
 def tick_job(task: Runnable, tick: int) -> NewJob:

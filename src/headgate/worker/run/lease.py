@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from headgate.engine import contract
 from headgate.engine.deadline import within
@@ -21,6 +21,7 @@ from headgate.worker import registrations
 from headgate.worker.events import Events
 from headgate.worker.options import Options
 from headgate.worker.run.runner import Runner
+from headgate.worker.run.tally import Tally
 from headgate.worker.timing import Timing
 
 log = logging.getLogger("headgate.worker")
@@ -61,23 +62,23 @@ class Lease:
         self._until = sent + self.timing.fence
         self._arm()
 
-    async def renew(self) -> contract.Beat | None:
+    async def renew(self, done: Sequence[contract.Done] = ()) -> contract.Beat | None:
         """One heartbeat; None if the lease is not, or no longer, the one it was sent for."""
         if not self.held:
             return None
         id = self.id
         try:
-            beat = await self.beat(id)
+            beat = await self.beat(id, done)
         except LeaseLost:
             self.lose(id, LAPSED)
             return None
         return beat if self.held and self.id == id else None
 
-    async def beat(self, id: str) -> contract.Beat:
+    async def beat(self, id: str, done: Sequence[contract.Done] = ()) -> contract.Beat:
         """Renew the lease with this id; also from another thread while the event loop is blocked."""
         sent = time.monotonic()
         with within(self.timing.beat):
-            beat = await self._part.heartbeat(id)
+            beat = await self._part.heartbeat(id, done=done)
         if self.held and self.id == id:
             self._until = max(self._until, sent + self.timing.fence)
         return beat
@@ -148,16 +149,19 @@ class Heartbeat:
 
     name = "heartbeat"
 
-    def __init__(self, lease: Lease, runner: Runner, stuck_for: Callable[[], float], events: Events) -> None:
+    def __init__(
+        self, lease: Lease, runner: Runner, tally: Tally, stuck_for: Callable[[], float], events: Events
+    ) -> None:
         self._lease = lease
         self._runner = runner
+        self._tally = tally
         self._stuck_for = stuck_for
         self._events = events
         self.asked = False
         self._stopped = False
 
     async def run_once(self) -> float:
-        """Renew, and learn which of our jobs are to be cancelled."""
+        """Renew, say what was done since the last time, and learn which of our jobs are to be cancelled."""
         timing = self._lease.timing
         self.asked = False
         if self._lease.held and (seconds := self._stuck_for()) > timing.stuck:
@@ -165,7 +169,7 @@ class Heartbeat:
             return timing.retry
         self._stopped = False
         self.asked = self._lease.held
-        if beat := await self._lease.renew():
+        if beat := await self._lease.renew(self._tally.take() if self._lease.held else ()):
             self._runner.cancel(beat.cancelling)
             self._events.emit("beat")
         return timing.renewal

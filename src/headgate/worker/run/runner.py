@@ -26,6 +26,7 @@ from headgate.worker.run.outcome import raised, returned, undecodable
 from headgate.worker.run.process_calls import ProcessCalls
 from headgate.worker.run.running_attempt import RunningAttempt
 from headgate.worker.run.surroundings import Surroundings
+from headgate.worker.run.tally import Tally
 from headgate.worker.run.threads import Mailbox, Threads
 from headgate.worker.runnable import Runnable
 
@@ -44,6 +45,7 @@ class Runner:
         capacity: Capacity,
         surroundings: Surroundings,
         events: Events,
+        tally: Tally,
         pool: Pool | None = None,
     ) -> None:
         self.worker = ""
@@ -64,8 +66,11 @@ class Runner:
         self._listeners = events.jobs.listeners.by_name
         """Looked at for every job, so that what is not used costs next to nothing."""
         self._events = events
+        self._tally = tally
         self._pool = pool
-        self._processes = None if pool is None else ProcessCalls(pool, outbox.progress, self._arm)
+        self._processes = (
+            None if pool is None else ProcessCalls(pool, outbox.progress, self._arm, surroundings.carried)
+        )
         self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
     @property
@@ -77,6 +82,7 @@ class Runner:
         """Run an attempt that was just claimed."""
         task = self._tasks[attempt.task]
         self.started += 1
+        self._tally.started(attempt)
         try:
             opened = self._sealing.open("args", attempt.args, attempt.task, attempt.job, attempt.tenant)
             args, kwargs = task.decode(opened)
@@ -190,13 +196,15 @@ class Runner:
         self._settle(undecodable(attempt, error), attempt, error, time.monotonic())
 
     def _settle(self, outcome: Outcome, attempt: Attempt, error: BaseException | None, since: float) -> None:
+        seconds = time.monotonic() - since
         if self._listeners:
-            self._events.jobs.ended(attempt, self.worker, outcome, error, time.monotonic() - since)
+            self._events.jobs.ended(attempt, self.worker, outcome, error, seconds)
+        self._tally.ended(attempt, outcome, seconds)
         self._outbox.settle(outcome)
         if type(outcome) is Failed:
             log_failure(outcome, attempt, self.worker, error)
         elif log.isEnabledFor(logging.DEBUG):
-            log_end(outcome, attempt, self.worker, time.monotonic() - since)
+            log_end(outcome, attempt, self.worker, seconds)
 
     def _expire(self, run: RunningAttempt) -> None:
         run.interrupt("timeout")

@@ -35,35 +35,45 @@ WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
 -- Only the states.   ?1 JSON array of ids
 SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(?1));
 
--- name: queue_counts
--- Unfinished jobs per queue and state, for people: each part counts in its own index.
-SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside = 0 GROUP BY queue
-UNION ALL SELECT queue, 'ready', count(*) FROM jobs WHERE state = 'ready' AND set_aside > 0 GROUP BY queue
-UNION ALL SELECT queue, 'scheduled', count(*) FROM jobs WHERE state = 'scheduled' GROUP BY queue
-UNION ALL SELECT queue, 'waiting', count(*) FROM jobs WHERE state = 'waiting' GROUP BY queue
-UNION ALL SELECT queue, 'running', count(*) FROM jobs WHERE state = 'running' GROUP BY queue;
-
 -- name: queue_oldest
--- The first due time of each queue's ready jobs: two index steps per priority that a queue has jobs of.
+-- The first due time of each queue's ready jobs: a few index steps per priority that a queue has jobs of. The next
+-- priority is looked for in the same line, else in the next line, and so on: a comparison of whole rows would walk over
+-- all jobs of a priority.
 -- Reads: jobs_ready, jobs_aside.
 WITH RECURSIVE r(gravity, queue, priority, due) AS (
     SELECT * FROM (SELECT gravity, queue, priority, due FROM jobs WHERE state = 'ready' AND set_aside = 0
                    ORDER BY gravity, queue, priority, due LIMIT 1)
     UNION ALL
-    SELECT j.gravity, j.queue, j.priority, j.due FROM r JOIN jobs j ON j.seq = (
-        SELECT n.seq FROM jobs n INDEXED BY jobs_ready
-        WHERE n.state = 'ready' AND n.set_aside = 0 AND (n.gravity, n.queue, n.priority) > (r.gravity, r.queue, r.priority)
-        ORDER BY n.gravity, n.queue, n.priority, n.due LIMIT 1)
-), a(why, gravity, queue, task, priority, due) AS (
+    SELECT j.gravity, j.queue, j.priority, j.due FROM r JOIN jobs j ON j.seq = coalesce(
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside = 0
+         AND n.gravity = r.gravity AND n.queue = r.queue AND n.priority > r.priority
+         ORDER BY n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside = 0
+         AND n.gravity = r.gravity AND n.queue > r.queue
+         ORDER BY n.queue, n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside = 0 AND n.gravity > r.gravity
+         ORDER BY n.gravity, n.queue, n.priority, n.due LIMIT 1)
+    )
+), a(set_aside, gravity, queue, task, priority, due) AS (
     SELECT * FROM (SELECT set_aside, gravity, queue, task, priority, due FROM jobs
                    WHERE state = 'ready' AND set_aside > 0
                    ORDER BY set_aside, gravity, queue, task, priority, due LIMIT 1)
     UNION ALL
-    SELECT j.set_aside, j.gravity, j.queue, j.task, j.priority, j.due FROM a JOIN jobs j ON j.seq = (
-        SELECT n.seq FROM jobs n INDEXED BY jobs_aside
-        WHERE n.state = 'ready' AND n.set_aside > 0
-              AND (n.set_aside, n.gravity, n.queue, n.task, n.priority) > (a.why, a.gravity, a.queue, a.task, a.priority)
-        ORDER BY n.set_aside, n.gravity, n.queue, n.task, n.priority, n.due LIMIT 1)
+    SELECT j.set_aside, j.gravity, j.queue, j.task, j.priority, j.due FROM a JOIN jobs j ON j.seq = coalesce(
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = a.set_aside
+         AND n.gravity = a.gravity AND n.queue = a.queue AND n.task = a.task AND n.priority > a.priority
+         ORDER BY n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = a.set_aside
+         AND n.gravity = a.gravity AND n.queue = a.queue AND n.task > a.task
+         ORDER BY n.task, n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = a.set_aside
+         AND n.gravity = a.gravity AND n.queue > a.queue
+         ORDER BY n.queue, n.task, n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = a.set_aside AND n.gravity > a.gravity
+         ORDER BY n.gravity, n.queue, n.task, n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.set_aside > a.set_aside AND n.state = 'ready' AND n.set_aside > 0
+         ORDER BY n.set_aside, n.gravity, n.queue, n.task, n.priority, n.due LIMIT 1)
+    )
 )
 SELECT queue, min(due) FROM (SELECT queue, due FROM r UNION ALL SELECT queue, due FROM a) GROUP BY queue;
 

@@ -86,6 +86,22 @@ SELECT at FROM ticks WHERE task = ?1;
 -- Move the last tick.   ?1 task  ?2 at
 INSERT INTO ticks (task, at) VALUES (?1, ?2) ON CONFLICT (task) DO UPDATE SET at = ?2;
 
+-- name: paused_schedules
+-- The periodic tasks that do not tick.
+SELECT task FROM paused_schedules;
+
+-- name: schedule_paused
+-- Whether a periodic task is among them.   ?1 task
+SELECT 1 FROM paused_schedules WHERE task = ?1;
+
+-- name: pause_schedule
+-- Let a periodic task tick no more.   ?1 task
+INSERT OR IGNORE INTO paused_schedules (task) VALUES (?1);
+
+-- name: resume_schedule
+-- Let a periodic task tick again.   ?1 task
+DELETE FROM paused_schedules WHERE task = ?1;
+
 -- name: next_due
 -- When a sweep will next have work (retention aside: it can wait for any sweep): at once where limits have
 -- changed whose keys have yet to be looked at.
@@ -98,8 +114,8 @@ SELECT (SELECT CAST(min(due) AS INTEGER) FROM jobs WHERE state = 'scheduled'),
        (SELECT 0 FROM unsettled LIMIT 1);
 
 -- name: next_expiry
--- When retention next has work, and when idle rate keys and computed numbers can be forgotten.
--- ?1 how long computed numbers are kept
+-- When retention next has work, and when idle rate keys, computed numbers and history can be forgotten.
+-- ?1 how long computed numbers are kept  ?2 how long history is
 -- Reads: the first entry of each index, of jobs_ended those of each state.
 WITH RECURSIVE s(state) AS (
     SELECT min(state) FROM jobs WHERE expires_at IS NOT NULL
@@ -111,4 +127,5 @@ SELECT (SELECT min((SELECT CAST(min(j.expires_at) AS INTEGER) FROM jobs j
                     WHERE j.state = s.state AND j.expires_at IS NOT NULL)) FROM s),
        (SELECT min(full_at) FROM meters),
        (SELECT min(gone_at) FROM starts),
-       (SELECT min(at) + ?1 FROM computed);
+       (SELECT min(at) + ?1 FROM computed),
+       (SELECT min(at) + ?2 FROM history);
