@@ -7,10 +7,11 @@ import asyncio
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
-from headgate.engine.contract import DAY, HISTORY_MINUTE, HISTORY_MOST, Done, Worker
+from headgate.engine.contract import DAY, HISTORY_MINUTE, HISTORY_MOST, Done, Limit, Worker
 from headgate.engine.postgres import PostgresEngine
 from headgate.engine.postgres.scripts import quoted
 from headgate.job import NewJob
+from headgate.keys import Use
 from tests.postgres.conftest import OpenEngine
 from tests.support.postgres_server import PostgresProcess
 from tests.support.waiting import until
@@ -86,3 +87,14 @@ async def test_a_lapsed_worker_adds_nothing(engine: PostgresEngine) -> None:
     with pytest.raises(Exception, match="lease"):
         await engine.heartbeat("w", done=[Done(NOW, "q", "t", started=1)], now=NOW + 2000)
     assert await engine.history(0) == []
+
+
+async def test_the_first_waiters_of_a_key_are_the_first_of_all_its_queues(engine: PostgresEngine) -> None:
+    await engine.declare([Limit("A", "concurrency", 0)])
+    await engine.enqueue(
+        [NewJob(f"{queue}{priority}", "t", queue=queue, priority=priority, uses=(Use("c0:A"),))
+         for priority in (9, 3, 6) for queue in ("a", "b")]
+    )  # fmt: skip
+    (stands,) = await engine.keys(["c0:A"], waiters=3)
+    assert stands is not None
+    assert [waiter.job for waiter in stands.waiters] == ["a3", "b3", "a6"]

@@ -130,9 +130,11 @@ async def test_newcomers_that_nothing_has_looked_at_are_counted_as_ready_in_thei
     ready = 2 * WAITING // KEYS
     assert (await engine.totals()).counts[JobState.READY] == ready
     totals = await engine.totals(most=MOST)
-    assert totals.counts[JobState.READY] == ready
+    assert (totals.counts[JobState.READY], totals.counts[JobState.WAITING]) == (ready, MOST)
     assert JobState.READY not in totals.partial
-    by_queue = {each.name: each.ready for each in await engine.queues(most=MOST)}
+    queues = await engine.queues(most=MOST)
+    assert [each.waiting for each in queues] == [MOST] * 4
+    by_queue = {each.name: each.ready for each in queues}
     assert by_queue == {each.name: each.ready for each in await engine.queues()}
     assert sum(by_queue.values()) == ready
     found = await engine.find(Filter(states=(JobState.READY,)), limit=1000)

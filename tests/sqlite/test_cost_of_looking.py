@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.contract import HISTORY_MINUTE, Done, Limit, Worker
-from headgate.engine.sqlite import SqliteEngine, overview
-from headgate.job import NewJob
+from headgate.engine.contract import HISTORY_MINUTE, Done, Filter, Limit, Worker
+from headgate.engine.sqlite import SqliteEngine, overview, reading
+from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.sqlite.conftest import OpenEngine, reader
 
@@ -102,3 +102,33 @@ async def test_the_search_for_the_tightest_keys_looks_at_a_bounded_number_of_the
     monkeypatch.setattr(overview, "MOST_WAITING", 20)
     assert await instructions(engine, lambda engine: engine.tightest(limit=3)) * 5 < whole
     assert len(await engine.tightest(limit=30)) == 10
+
+
+async def test_jobs_of_a_state_that_few_have_are_found_without_looking_at_the_others(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reading, "LOOKED_AT", 50)
+    monkeypatch.setattr(reading, "CANDIDATES", 30)
+    await engine.enqueue(
+        [NewJob(f"old{n}", "t", "q" if n % 2 else "p", delay=SECOND) for n in range(100)], now=START
+    )
+    for first in range(0, 4000, 1000):
+        await engine.enqueue([NewJob(f"x{n}", "t") for n in range(first, first + 1000)], now=START)
+    scheduled, expected = (JobState.SCHEDULED,), [f"old{n}" for n in reversed(range(100))]
+
+    async def look(filter: Filter, limit: int, after: str | None = None) -> list[str]:
+        return [job.id for job in await engine.find(filter, limit=limit, after=after)]
+
+    assert await look(Filter(states=scheduled), 200) == expected
+    assert await look(Filter(states=scheduled), 10) == expected[:10]
+    assert await look(Filter(states=scheduled), 10, "old90") == expected[10:20]
+    assert await look(Filter(states=scheduled, queue="q"), 200) == expected[::2]
+    assert await look(Filter(states=scheduled, queue="p"), 3, "old50") == ["old48", "old46", "old44"]
+    assert await look(Filter(states=(JobState.READY, *scheduled)), 4050) == [
+        *(f"x{n}" for n in reversed(range(4000))), *expected[:50]
+    ]  # fmt: skip
+    assert await look(Filter(states=(JobState.FAILED,)), 10) == []
+    for filter in (Filter(states=scheduled), Filter(states=(JobState.FAILED,))):
+        assert (
+            await instructions(engine, lambda engine, filter=filter: engine.find(filter, limit=10)) < 20_000
+        )

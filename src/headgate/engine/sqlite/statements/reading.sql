@@ -3,7 +3,7 @@
 -- name: find
 -- Jobs that match, newest first. A NULL parameter does not matter.
 -- ?1 states (JSON) ?2 queue ?3 task ?4 tenant ?5 waiting_on (JSON) ?6 ids (JSON) ?7 unique ?8 error ?9 its length
--- ?10 ended since ?11 ended until ?12 before seq ?13 how many
+-- ?10 ended since ?11 ended until ?12 before seq ?13 how many ?14 from seq
 -- Reads: jobs from its end; stops as soon as it has enough.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
@@ -16,9 +16,47 @@ WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
   AND (?8 IS NULL OR instr(error, ?8) BETWEEN 1 AND instr(error || char(10), char(10)) - ?9)
   AND (?10 IS NULL OR ended_at >= ?10) AND (?11 IS NULL OR ended_at < ?11)
   AND ((?10 IS NULL AND ?11 IS NULL) OR state IN ('succeeded', 'failed', 'cancelled'))
-  AND seq < ?12
+  AND seq < ?12 AND seq >= ?14
 ORDER BY seq DESC
 LIMIT ?13;
+
+-- name: find_among
+-- Those of some jobs that match; parameters as in find.
+-- ?12 their numbers (JSON)  ?13 how many
+-- Reads: jobs by rowid.
+SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
+       retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
+FROM jobs
+WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
+  AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3) AND (?4 IS NULL OR tenant = ?4)
+  AND (?5 IS NULL OR waiting_on IN (SELECT value FROM json_each(?5))) AND (?6 IS NULL OR id IN (SELECT value FROM json_each(?6)))
+  AND (?7 IS NULL OR unique_key = ?7)
+  AND (?8 IS NULL OR instr(error, ?8) BETWEEN 1 AND instr(error || char(10), char(10)) - ?9)
+  AND (?10 IS NULL OR ended_at >= ?10) AND (?11 IS NULL OR ended_at < ?11)
+  AND ((?10 IS NULL AND ?11 IS NULL) OR state IN ('succeeded', 'failed', 'cancelled'))
+  AND seq IN (SELECT value FROM json_each(?12))
+ORDER BY seq DESC
+LIMIT ?13;
+
+-- name: in_states
+-- The newest jobs of some states, by the partial index of each: what they do not have is not looked at.
+-- ?1 states (JSON)  ?2 before seq  ?3 how many
+-- Reads: jobs_scheduled, jobs_ready, jobs_aside, jobs_waiting, jobs_running, jobs_ended.
+SELECT seq FROM (
+    SELECT seq FROM jobs INDEXED BY jobs_scheduled WHERE state = 'scheduled' AND instr(?1, '"scheduled"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ready WHERE state = 'ready' AND set_aside = 0 AND instr(?1, '"ready"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_aside WHERE state = 'ready' AND set_aside > 0 AND instr(?1, '"ready"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_waiting WHERE state = 'waiting' AND instr(?1, '"waiting"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_running WHERE state = 'running' AND instr(?1, '"running"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ended WHERE state = 'succeeded' AND expires_at IS NOT NULL AND instr(?1, '"succeeded"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ended WHERE state = 'failed' AND expires_at IS NOT NULL AND instr(?1, '"failed"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ended WHERE state = 'cancelled' AND expires_at IS NOT NULL AND instr(?1, '"cancelled"') AND +seq < ?2
+) ORDER BY seq DESC LIMIT ?3;
+
+-- name: last_seq
+-- The number of the newest job.
+SELECT max(seq) FROM jobs;
 
 -- name: count
 -- How many match; parameters as in find.
