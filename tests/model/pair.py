@@ -11,12 +11,23 @@ from typing import Any
 import msgspec
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Engine, Filter, Snapshot
+from headgate.engine.contract import HISTORY_MINUTE, Engine, Filter, Snapshot
 from headgate.engine.rules.audit import audit
 from headgate.errors import HeadgateError
 from headgate.job import JobState
-from tests.model.vocabulary import IDS, SETTINGS
+from headgate.keys import Key
+from tests.model.vocabulary import IDS, SETTINGS, TENANTS
 from tests.support.servers import SERVERS
+
+KEYS = [
+    *(
+        Key(name, value, tenant, name in "RLW").ident
+        for name in "ABFRLW"
+        for value in (None, "1")
+        for tenant in TENANTS
+    ),
+    *(Key(name).ident for name in ("task:t", "task:u", "queue:x", "unknown")),
+]
 
 Command = Callable[[Engine], Coroutine[Any, Any, Any]]
 
@@ -96,6 +107,11 @@ async def _all_that_shows(engine: Engine, now: int, asked: str) -> dict[str, Any
             waiting[int(asked[1:]) % len(waiting)] if waiting else "", now=now
         ),
         "ticks": engine.ticks(["nightly"]),
+        "paused schedules": engine.paused_schedules(),
+        "totals": engine.totals(),
+        "keys": engine.keys(KEYS, holders=2, waiters=3, now=now),
+        "tightest keys": _tightest(engine, now),
+        "history": engine.history(0, step=HISTORY_MINUTE, each=True, now=now),
     }
     answers = await asyncio.gather(*questions.values())
     return {
@@ -107,6 +123,13 @@ async def _all_that_shows(engine: Engine, now: int, asked: str) -> dict[str, Any
         "registered workers": snapshot.workers,
         **dict(zip(questions, answers, strict=True)),
     }
+
+
+async def _tightest(engine: Engine, now: int) -> list[Any]:
+    """Keys that as many jobs wait on may stand in any order."""
+    found = await engine.tightest(limit=1000, now=now)
+    assert found == sorted(found, key=lambda status: -status.waiting)
+    return sorted(found, key=lambda status: (status.key, status.tenant))
 
 
 def _views(snapshot: Snapshot) -> list[Any]:

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from headgate.clock import SECOND
 from headgate.engine.contract import (
+    Done,
     Engine,
     Exchanged,
     Failed,
@@ -107,6 +108,11 @@ class TwoEngines(RuleBasedStateMachine):
         at, seen = self.now, self.tick if fresh else 1
         if self.do(lambda engine: engine.tick("nightly", seen, at, jobs, now=self.now)) is True:
             self.tick = at
+
+    @rule(verb=st.sampled_from(["pause_schedule", "resume_schedule", "resume_schedule"]))
+    def steer_schedule(self, verb: str) -> None:
+        if self.do(lambda engine: getattr(engine, verb)("nightly", now=self.now)) is True:
+            self.tick = self.now if verb == "resume_schedule" else self.tick
 
     # ── work ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -235,9 +241,9 @@ class TwoEngines(RuleBasedStateMachine):
         self.numbers[worker.id] = 0
         self.do(lambda engine: engine.register(worker, now=self.now))
 
-    @rule(worker=st.sampled_from(words.WORKER_IDS))
-    def heartbeat(self, worker: str) -> None:
-        self.do(lambda engine: engine.heartbeat(worker, now=self.now))
+    @rule(worker=st.sampled_from(words.WORKER_IDS), done=st.lists(words.done(), max_size=2))
+    def heartbeat(self, worker: str, done: list[Done]) -> None:
+        self.do(lambda engine: engine.heartbeat(worker, done=done, now=self.now))
 
     @rule(worker=st.sampled_from(words.WORKER_IDS))
     def retire(self, worker: str) -> None:

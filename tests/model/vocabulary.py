@@ -5,10 +5,20 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Algorithm, ImportedJob, Limit, NewArguments, Override, Settings, Worker
+from headgate.engine.contract import (
+    Algorithm,
+    Done,
+    ImportedJob,
+    Limit,
+    NewArguments,
+    Override,
+    Settings,
+    Worker,
+)
 from headgate.job import AttemptOutcome, NewJob, PastAttempt
 from headgate.keys import Key, Use, canonical
 from headgate.retry import RetryPolicy
+from tests.support.world import START
 
 SETTINGS = Settings(
     patience=2,
@@ -51,6 +61,15 @@ ids = st.sampled_from(IDS)
 some_ids = st.lists(ids, min_size=1, max_size=3)
 pauses = st.sampled_from([0.0, 0.25, 1.0, 2.5, 5.0, 10.0, 30.0])
 microseconds = pauses.map(lambda seconds: round(seconds * SECOND))
+
+
+@st.composite
+def done(draw: st.DrawFn) -> Done:
+    at = START + draw(st.sampled_from([0, 1, 59, 60, 61, 3600])) * SECOND
+    counts = {
+        name: draw(st.sampled_from([0, 1, 7])) for name in ("started", "failed", "waited", "longest", "ran")
+    }
+    return Done(at, draw(st.sampled_from(QUEUES)), draw(st.sampled_from(TASKS)), **counts)
 
 
 @st.composite

@@ -54,6 +54,12 @@ def writer(engine: SqliteEngine) -> Any:
     return engine._file._writer.connection
 
 
+def reader(engine: SqliteEngine) -> Any:
+    """The connection that an engine last read through."""
+    assert engine._file is not None
+    return engine._file._reader.connection
+
+
 async def check_audit(path: Path) -> None:
     """The file obeys the rules."""
     if not os.path.exists(path):

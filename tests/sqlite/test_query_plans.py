@@ -20,6 +20,8 @@ FOR_PEOPLE = {
     "count": "a filter may match anything",
     "drop_all": "mends a row that cannot be read: what it holds is not known",
     "find": "a filter may match anything",
+    "find_among": "a filter may match anything",
+    "in_states": "for people: the jobs of a state in the order of their arrival",
     "held_counts": "the table of limits",
     "line_counts": "the table of queues; counts as far as it is told to",
     "queue_oldest": "the table of queues",

@@ -27,7 +27,6 @@ from headgate.worker.run.capacity import Capacity
 from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.runner import Runner
 from headgate.worker.run.surroundings import Surroundings
-from headgate.worker.run.tally import Tally
 from headgate.worker.run.threads import Threads
 
 PATIENCE = 20
@@ -79,7 +78,7 @@ def runner_of(
     """A runner of one task at a time."""
     capacity = Capacity(1)
     surroundings = Surroundings(hooks or Hooks(), options(), threads)
-    return Runner(loop, tasks(task), outbox, threads, capacity, surroundings, Events(), Tally())
+    return Runner(loop, tasks(task), outbox, threads, capacity, surroundings, Events())
 
 
 def attempt(job: str, task: str, **fields: Any) -> Attempt:

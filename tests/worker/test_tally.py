@@ -52,19 +52,16 @@ def at(seconds: float, **fields: object):
 )
 def test_an_attempt_counts_as_it_ended(outcome: Outcome, counts: dict[str, int]):
     tally = Tally()
-    tally.started(at(3))
-    tally.ended(at(3), outcome, 2)
+    tally.ended(at(3), outcome, 2, begun=False)
     begun = {"started": 1, "waited": 3 * SECOND, "longest": 3 * SECOND}
     assert tally.take() == [Done(NOON, "default", "t", **begun, **counts)]
 
 
 def test_what_was_taken_is_not_there_any_more():
     tally = Tally()
-    assert not tally
+    assert tally.take() == []
     tally.started(at(0))
-    assert tally
-    tally.take()
-    assert not tally
+    assert len(tally.take()) == 1
     assert tally.take() == []
 
 
@@ -79,20 +76,26 @@ def test_waits_add_up_and_the_longest_is_kept():
 
 def test_a_start_counts_in_its_minute_and_an_end_in_its_own():
     tally = Tally()
-    tally.started(at(59, queue="q"))
-    tally.ended(at(59, queue="q"), Succeeded("j", 1), 61)
+    tally.ended(at(59, queue="q"), Succeeded("j", 1), 61, begun=False)
     waited = 59 * SECOND
-    assert tally.take() == [
+    assert sorted(tally.take(), key=lambda done: done.at) == [
         Done(NOON, "q", "t", started=1, waited=waited, longest=waited),
         Done(NOON + 2 * HISTORY_MINUTE, "q", "t", succeeded=1, ran=61 * SECOND),
     ]
 
 
+def test_a_start_that_was_counted_while_the_attempt_ran_is_not_counted_again():
+    tally = Tally()
+    tally.started(at(0))
+    tally.ended(at(0), Succeeded("j", 1), 3, begun=True)
+    assert tally.take() == [Done(NOON, "default", "t", started=1, succeeded=1, ran=3 * SECOND)]
+
+
 def test_the_stores_own_jobs_are_not_counted():
     tally = Tally()
     tally.started(at(0, queue=INTERNAL_QUEUE))
-    tally.ended(at(0, queue=INTERNAL_QUEUE), Succeeded("j", 1), 1)
-    assert not tally
+    tally.ended(at(0, queue=INTERNAL_QUEUE), Succeeded("j", 1), 1, begun=False)
+    assert tally.take() == []
 
 
 def test_a_tally_that_is_not_fetched_stays_small():
@@ -159,6 +162,24 @@ async def test_a_worker_tells_with_its_beats_what_it_did(engine: Engine):
         await ended(engine, *ids)
         await watcher.seen("beat", watcher.count("beat") + 2)
         assert await total(engine) == {"started": 5, "succeeded": 5}
+
+
+async def test_a_beat_tells_what_has_started_and_still_runs(engine: Engine):
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def long():
+        began.set()
+        await go_on.wait()
+
+    task = StandIn("work", long)
+    async with working(engine, task, lease=0.3) as (_, watcher):
+        id = await put(engine, task)
+        await began.wait()
+        await watcher.seen("beat", watcher.count("beat") + 3)
+        assert await total(engine) == {"started": 1}
+        go_on.set()
+        await ended(engine, id)
+    assert await total(engine) == {"started": 1, "succeeded": 1}
 
 
 async def test_a_worker_tells_the_rest_when_it_stops(engine: Engine):

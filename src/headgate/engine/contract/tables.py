@@ -1,4 +1,4 @@
-"""The tables that `select` asks: the same names and columns on every store, stable for whoever writes SQL over them."""
+"""The tables that `select` asks: the same names and columns on every store, stable for the SQL that asks them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TABLES: tuple[Table, ...] = (
             Column("ended_at", "time", "when it ended"),
             Column("attempt", "integer", "the number of its latest attempt; 0 before the first"),
             Column("tries", "integer", "attempts that count against its retry policy"),
-            Column("worker", "text", "the worker that runs it"),
+            Column("worker", "text", "the worker that runs it, or ended it"),
             Column("waiting_on", "text", "the key that it waits on, as it is typed"),
             Column("unique_key", "text", "the key under which it is unique"),
             Column("cancel_requested", "boolean", "whether it has been asked to stop"),
@@ -78,7 +78,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "holders",
-        "who holds a slot of which key",
+        "what holds a slot of which key",
         (
             *_KEY,
             Column("job", "text", "the job that holds it"),
@@ -92,7 +92,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "waiters",
-        "who waits for which key",
+        "what waits for which key",
         (
             *_KEY,
             Column("job", "text", "the job that waits"),

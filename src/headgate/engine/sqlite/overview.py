@@ -23,7 +23,7 @@ from headgate.keys import Key
 GRAVITIES = range(4)
 MOST_KEYS, MOST_WAITING = 10_000, 100_000
 """How far the search for the tightest keys looks."""
-MOST_IN_LINES = 25_000
+MOST_IN_LINES = 50_000
 """How many jobs of a line are looked at to find their queues, where a bound is asked for."""
 
 

@@ -38,6 +38,10 @@ from headgate.job import Job, JobState
 from headgate.keys import Key
 
 END_OF_TIME = 1 << 62
+LOOKED_AT = 5_000
+"""How many of the newest jobs are looked at before those of a state are taken from its index."""
+CANDIDATES = 5_000
+"""How many of these are looked at in one go."""
 
 _read_tasks = msgspec.json.Decoder(frozenset[str]).decode
 _read_queues = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -56,10 +60,33 @@ def states(transaction: Transaction, ids: Sequence[str]) -> list[JobState | None
 
 
 def find(transaction: Transaction, wanted: Filter, limit: int, after: str | None) -> list[Job]:
-    """Jobs that match, newest first."""
+    """Jobs that match, newest first.
+
+    The newest are looked at one by one. Where a state is asked for that few of them have, the jobs of this state are
+    then taken from its index.
+    """
     before = END_OF_TIME if after is None else transaction.execute(sql("seq_of"), (after,)).get or END_OF_TIME
-    rows = transaction.execute(sql("find"), (*_filter(transaction, wanted), before, limit)).fetchall()
-    return [msgspec.structs.replace(stored(row).shown(), history=()) for row in rows]
+    filter = _filter(transaction, wanted)
+    if wanted.states is None or wanted.ids is not None:
+        return [
+            _found(row) for row in transaction.execute(sql("find"), (*filter, before, limit, 0)).fetchall()
+        ]
+    newest = transaction.execute(sql("last_seq")).get or 0
+    start = max(0, min(before, newest + 1) - LOOKED_AT)
+    rows = transaction.execute(sql("find"), (*filter, before, limit, start)).fetchall()
+    before = start
+    while len(rows) < limit and before > 0:
+        some = [
+            seq
+            for (seq,) in transaction.execute(sql("in_states"), (filter[0], before, CANDIDATES)).fetchall()
+        ]
+        rows += transaction.execute(sql("find_among"), (*filter, to_json(some), limit - len(rows))).fetchall()
+        before = some[-1] if len(some) == CANDIDATES else 0
+    return [_found(row) for row in rows]
+
+
+def _found(row: Values) -> Job:
+    return msgspec.structs.replace(stored(row).shown(), history=())
 
 
 def count(transaction: Transaction, wanted: Filter) -> int:

@@ -21,7 +21,6 @@ from headgate.worker import registrations
 from headgate.worker.events import Events
 from headgate.worker.options import Options
 from headgate.worker.run.runner import Runner
-from headgate.worker.run.tally import Tally
 from headgate.worker.timing import Timing
 
 log = logging.getLogger("headgate.worker")
@@ -149,12 +148,9 @@ class Heartbeat:
 
     name = "heartbeat"
 
-    def __init__(
-        self, lease: Lease, runner: Runner, tally: Tally, stuck_for: Callable[[], float], events: Events
-    ) -> None:
+    def __init__(self, lease: Lease, runner: Runner, stuck_for: Callable[[], float], events: Events) -> None:
         self._lease = lease
         self._runner = runner
-        self._tally = tally
         self._stuck_for = stuck_for
         self._events = events
         self.asked = False
@@ -169,7 +165,7 @@ class Heartbeat:
             return timing.retry
         self._stopped = False
         self.asked = self._lease.held
-        if beat := await self._lease.renew(self._tally.take() if self._lease.held else ()):
+        if beat := await self._lease.renew(self._runner.done() if self._lease.held else ()):
             self._runner.cancel(beat.cancelling)
             self._events.emit("beat")
         return timing.renewal

@@ -29,7 +29,6 @@ from headgate.worker.run.outbox import Outbox
 from headgate.worker.run.runner import Runner
 from headgate.worker.run.surroundings import Surroundings
 from headgate.worker.run.suspects import SuspectsTurn
-from headgate.worker.run.tally import Tally
 from headgate.worker.run.threads import Threads
 from headgate.worker.runnable import Runnable
 
@@ -62,10 +61,7 @@ class PartRun:
         self.bell = Bell(loop)
         self.outbox = Outbox(loop, self.bell)
         self.engine_status = EngineStatus(events, f"{part.name} of the engine" if part.name else "the engine")
-        self._tally = Tally()
-        self.runner = Runner(
-            loop, tasks, self.outbox, threads, capacity, surroundings, events, self._tally, pool
-        )
+        self.runner = Runner(loop, tasks, self.outbox, threads, capacity, surroundings, events, pool)
         self.lease = Lease(part, options, frozenset(tasks), loop, self._fence)
         needs = pool or (None if all(task.is_async for task in tasks.values()) else threads)
         self.exchange = ExchangeLoop(
@@ -85,9 +81,7 @@ class PartRun:
             elsewhere=elsewhere,
         )
         self.sweep = sweep
-        self._heartbeat = Heartbeat(
-            self.lease, self.runner, self._tally, self.exchange.messages.stuck_for, events
-        )
+        self._heartbeat = Heartbeat(self.lease, self.runner, self.exchange.messages.stuck_for, events)
         self._recheck = Recheck(part, events)
         self._bells: dict[Duty, Bell] = {sweep: sweep_bell, self._heartbeat: (beat_bell := Bell(loop))}
         # The lease may be near its end after an outage: renew it as soon as the store answers again.
@@ -169,8 +163,8 @@ class PartRun:
             return
         try:
             async with asyncio.timeout(seconds):
-                if self._tally:
-                    await self.lease.renew(self._tally.take())
+                if done := self.runner.done():
+                    await self.lease.renew(done)
                 await self.lease.end(seconds)
         except (HeadgateError, TimeoutError) as error:
             log.warning("worker %s could not retire, its lease will lapse: %r", self.lease.id, error)

@@ -14,7 +14,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Attempt, Failed, Known, Outcome
+from headgate.engine.contract import Attempt, Done, Failed, Known, Outcome
 from headgate.engine.rules.blame import APART
 from headgate.hooks.context import CURRENT, JobContext
 from headgate.worker.events import Events
@@ -45,7 +45,6 @@ class Runner:
         capacity: Capacity,
         surroundings: Surroundings,
         events: Events,
-        tally: Tally,
         pool: Pool | None = None,
     ) -> None:
         self.worker = ""
@@ -66,9 +65,11 @@ class Runner:
         self._listeners = events.jobs.listeners.by_name
         """Looked at for every job, so that what is not used costs next to nothing."""
         self._events = events
-        self._tally = tally
+        self._tally = Tally()
         self._pool = pool
-        self._processes = None if pool is None else ProcessCalls(pool, outbox.progress, self._arm)
+        self._processes = (
+            None if pool is None else ProcessCalls(pool, outbox.progress, self._arm, surroundings.carried)
+        )
         self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
     @property
@@ -76,11 +77,18 @@ class Runner:
         """The attempts that run."""
         return [(run.attempt.job, run.attempt.number) for run in self.running.values()]
 
+    def done(self) -> list[Done]:
+        """What has been done since the last time, for the history."""
+        for run in self.running.values():
+            if not run.begun:
+                run.begun = True
+                self._tally.started(run.attempt)
+        return self._tally.take()
+
     def start(self, attempt: Attempt) -> None:
         """Run an attempt that was just claimed."""
         task = self._tasks[attempt.task]
         self.started += 1
-        self._tally.started(attempt)
         try:
             opened = self._sealing.open("args", attempt.args, attempt.task, attempt.job, attempt.tenant)
             args, kwargs = task.decode(opened)
@@ -184,7 +192,7 @@ class Runner:
             self.abandoned.discard(run)
         else:
             del self.running[run.attempt.job]
-            self._settle(outcome, run.attempt, run.error, run.since)
+            self._settle(outcome, run.attempt, run.error, run.since, begun=run.begun)
         run.error = None  # its traceback leads back to here
 
     def _refuse(self, attempt: Attempt, error: Exception) -> None:
@@ -193,11 +201,19 @@ class Runner:
             self._events.jobs.started(attempt, self.worker)
         self._settle(undecodable(attempt, error), attempt, error, time.monotonic())
 
-    def _settle(self, outcome: Outcome, attempt: Attempt, error: BaseException | None, since: float) -> None:
+    def _settle(
+        self,
+        outcome: Outcome,
+        attempt: Attempt,
+        error: BaseException | None,
+        since: float,
+        *,
+        begun: bool = False,
+    ) -> None:
         seconds = time.monotonic() - since
         if self._listeners:
             self._events.jobs.ended(attempt, self.worker, outcome, error, seconds)
-        self._tally.ended(attempt, outcome, seconds)
+        self._tally.ended(attempt, outcome, seconds, begun=begun)
         self._outbox.settle(outcome)
         if type(outcome) is Failed:
             log_failure(outcome, attempt, self.worker, error)

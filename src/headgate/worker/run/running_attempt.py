@@ -19,8 +19,8 @@ class RunningAttempt:
     """One attempt while it runs. `stop_reason` stays None unless the worker asks it to end; the first reason counts."""
 
     __slots__ = (
-        "attempt", "context", "error", "handle", "in_process", "in_thread", "remote", "sealing", "since", "started",
-        "stop_reason", "task", "threaded", "timer",
+        "attempt", "begun", "context", "error", "handle", "in_process", "in_thread", "remote", "sealing", "since",
+        "started", "stop_reason", "task", "threaded", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +49,8 @@ class RunningAttempt:
         """Whether it is in code that cannot be interrupted: what surrounds a synchronous task can be."""
         self.since = time.monotonic()
         self.started = False
+        self.begun = False
+        """Whether the history has its start."""
         self.handle: asyncio.Task[Any] | None = None
         self.timer: asyncio.TimerHandle | None = None
 

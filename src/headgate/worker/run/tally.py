@@ -1,12 +1,11 @@
 """What a worker's attempts did, counted for the history: the store is told with the next heartbeat, once.
 
-Walked twice for every job, so each walk is one look into a dictionary and a few additions. Minutes are the store's:
-they are counted from the time at which it started the attempt.
+Walked for every job, so it is one look into a dictionary and a few additions: an attempt is counted when it ends, and
+when a heartbeat finds it running, its start is counted then. Minutes are the store's: they are counted from the time at
+which it started the attempt.
 """
 
 from __future__ import annotations
-
-from typing import assert_never
 
 from headgate.clock import SECOND
 from headgate.engine.contract import (
@@ -16,8 +15,6 @@ from headgate.engine.contract import (
     Done,
     Failed,
     Outcome,
-    Released,
-    Snoozed,
     Stopped,
     Succeeded,
 )
@@ -44,40 +41,43 @@ class Tally:
     def __init__(self) -> None:
         self._rows: dict[Place, Counts] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._rows)
-
     def started(self, attempt: Attempt) -> None:
-        """An attempt begins."""
-        if attempt.queue == INTERNAL_QUEUE:
+        """An attempt that has not ended yet has begun."""
+        if attempt.queue != INTERNAL_QUEUE:
+            minute = attempt.started_at // HISTORY_MINUTE
+            self._start(self._row((minute, attempt.queue, attempt.task)), attempt)
+
+    def ended(self, attempt: Attempt, outcome: Outcome, seconds: float, *, begun: bool) -> None:
+        """An attempt has ended so; `begun` says that its start was counted already. One that is given back, or will be
+        run later as it asked, counts as no end."""
+        queue = attempt.queue
+        if queue == INTERNAL_QUEUE:
             return
-        place = attempt.started_at // HISTORY_MINUTE, attempt.queue, attempt.task
-        row = self._rows.get(place) or self._row(place)
+        ran, started = int(seconds * SECOND), attempt.started_at
+        minute = (started + ran) // HISTORY_MINUTE
+        row = self._row((minute, queue, attempt.task))
+        if not begun:
+            first = started // HISTORY_MINUTE
+            self._start(row if first == minute else self._row((first, queue, attempt.task)), attempt)
+        kind = type(outcome)
+        if kind is Succeeded:
+            row.succeeded += 1
+        elif isinstance(outcome, Failed):
+            row.failed += outcome.retry_in is None
+            row.retried += outcome.retry_in is not None
+        elif kind is Stopped:
+            row.cancelled += 1
+        else:
+            return
+        row.ran += ran
+
+    def _start(self, row: Counts, attempt: Attempt) -> None:
         row.started += 1
         waited = attempt.started_at - (attempt.due or attempt.enqueued_at)
         if waited > 0:
             row.waited += waited
-            row.longest = max(row.longest, waited)
-
-    def ended(self, attempt: Attempt, outcome: Outcome, seconds: float) -> None:
-        """An attempt has ended so. One that is given back, or will be run later as it asked, counts as no end."""
-        if attempt.queue == INTERNAL_QUEUE or isinstance(outcome, Released | Snoozed):
-            return
-        ran = round(seconds * SECOND)
-        place = (attempt.started_at + ran) // HISTORY_MINUTE, attempt.queue, attempt.task
-        row = self._rows.get(place) or self._row(place)
-        match outcome:
-            case Succeeded():
-                row.succeeded += 1
-            case Failed(retry_in=None):
-                row.failed += 1
-            case Failed():
-                row.retried += 1
-            case Stopped():
-                row.cancelled += 1
-            case _:
-                assert_never(outcome)
-        row.ran += ran
+            if waited > row.longest:
+                row.longest = waited
 
     def take(self) -> list[Done]:
         """What has been counted since the last time; it counts no more here, whatever becomes of it."""
@@ -100,6 +100,9 @@ class Tally:
         ]
 
     def _row(self, place: Place) -> Counts:
-        if len(self._rows) >= HISTORY_MOST:
-            place = place[0], "", ""
-        return self._rows.setdefault(place, Counts())
+        row = self._rows.get(place)
+        if row is None:
+            if len(self._rows) >= HISTORY_MOST:
+                place = place[0], "", ""
+            row = self._rows.setdefault(place, Counts())
+        return row

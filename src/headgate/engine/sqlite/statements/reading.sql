@@ -3,7 +3,7 @@
 -- name: find
 -- Jobs that match, newest first. A NULL parameter does not matter.
 -- ?1 states (JSON) ?2 queue ?3 task ?4 tenant ?5 waiting_on (JSON) ?6 ids (JSON) ?7 unique ?8 error ?9 its length
--- ?10 ended since ?11 ended until ?12 before seq ?13 how many
+-- ?10 ended since ?11 ended until ?12 before seq ?13 how many ?14 from seq
 -- Reads: jobs from its end; stops as soon as it has enough.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
@@ -16,9 +16,47 @@ WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
   AND (?8 IS NULL OR instr(error, ?8) BETWEEN 1 AND instr(error || char(10), char(10)) - ?9)
   AND (?10 IS NULL OR ended_at >= ?10) AND (?11 IS NULL OR ended_at < ?11)
   AND ((?10 IS NULL AND ?11 IS NULL) OR state IN ('succeeded', 'failed', 'cancelled'))
-  AND seq < ?12
+  AND seq < ?12 AND seq >= ?14
 ORDER BY seq DESC
 LIMIT ?13;
+
+-- name: find_among
+-- Those of some jobs that match; parameters as in find.
+-- ?12 their numbers (JSON)  ?13 how many
+-- Reads: jobs by rowid.
+SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
+       retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
+FROM jobs
+WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
+  AND (?2 IS NULL OR queue = ?2) AND (?3 IS NULL OR task = ?3) AND (?4 IS NULL OR tenant = ?4)
+  AND (?5 IS NULL OR waiting_on IN (SELECT value FROM json_each(?5))) AND (?6 IS NULL OR id IN (SELECT value FROM json_each(?6)))
+  AND (?7 IS NULL OR unique_key = ?7)
+  AND (?8 IS NULL OR instr(error, ?8) BETWEEN 1 AND instr(error || char(10), char(10)) - ?9)
+  AND (?10 IS NULL OR ended_at >= ?10) AND (?11 IS NULL OR ended_at < ?11)
+  AND ((?10 IS NULL AND ?11 IS NULL) OR state IN ('succeeded', 'failed', 'cancelled'))
+  AND seq IN (SELECT value FROM json_each(?12))
+ORDER BY seq DESC
+LIMIT ?13;
+
+-- name: in_states
+-- The newest jobs of some states, by the partial index of each: what they do not have is not looked at.
+-- ?1 states (JSON)  ?2 before seq  ?3 how many
+-- Reads: jobs_scheduled, jobs_ready, jobs_aside, jobs_waiting, jobs_running, jobs_ended.
+SELECT seq FROM (
+    SELECT seq FROM jobs INDEXED BY jobs_scheduled WHERE state = 'scheduled' AND instr(?1, '"scheduled"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ready WHERE state = 'ready' AND set_aside = 0 AND instr(?1, '"ready"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_aside WHERE state = 'ready' AND set_aside > 0 AND instr(?1, '"ready"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_waiting WHERE state = 'waiting' AND instr(?1, '"waiting"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_running WHERE state = 'running' AND instr(?1, '"running"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ended WHERE state = 'succeeded' AND expires_at IS NOT NULL AND instr(?1, '"succeeded"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ended WHERE state = 'failed' AND expires_at IS NOT NULL AND instr(?1, '"failed"') AND +seq < ?2
+    UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ended WHERE state = 'cancelled' AND expires_at IS NOT NULL AND instr(?1, '"cancelled"') AND +seq < ?2
+) ORDER BY seq DESC LIMIT ?3;
+
+-- name: last_seq
+-- The number of the newest job.
+SELECT max(seq) FROM jobs;
 
 -- name: count
 -- How many match; parameters as in find.
@@ -36,26 +74,44 @@ WHERE (?1 IS NULL OR state IN (SELECT value FROM json_each(?1)))
 SELECT id, state FROM jobs WHERE id IN (SELECT value FROM json_each(?1));
 
 -- name: queue_oldest
--- The first due time of each queue's ready jobs: two index steps per priority that a queue has jobs of.
+-- The first due time of each queue's ready jobs: a few index steps per priority that a queue has jobs of. The next
+-- priority is looked for in the same line, else in the next line, and so on: a comparison of whole rows would walk over
+-- all jobs of a priority.
 -- Reads: jobs_ready, jobs_aside.
 WITH RECURSIVE r(gravity, queue, priority, due) AS (
     SELECT * FROM (SELECT gravity, queue, priority, due FROM jobs WHERE state = 'ready' AND set_aside = 0
                    ORDER BY gravity, queue, priority, due LIMIT 1)
     UNION ALL
-    SELECT j.gravity, j.queue, j.priority, j.due FROM r JOIN jobs j ON j.seq = (
-        SELECT n.seq FROM jobs n INDEXED BY jobs_ready
-        WHERE n.state = 'ready' AND n.set_aside = 0 AND (n.gravity, n.queue, n.priority) > (r.gravity, r.queue, r.priority)
-        ORDER BY n.gravity, n.queue, n.priority, n.due LIMIT 1)
-), a(why, gravity, queue, task, priority, due) AS (
+    SELECT j.gravity, j.queue, j.priority, j.due FROM r JOIN jobs j ON j.seq = coalesce(
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside = 0
+         AND n.gravity = r.gravity AND n.queue = r.queue AND n.priority > r.priority
+         ORDER BY n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside = 0
+         AND n.gravity = r.gravity AND n.queue > r.queue
+         ORDER BY n.queue, n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside = 0 AND n.gravity > r.gravity
+         ORDER BY n.gravity, n.queue, n.priority, n.due LIMIT 1)
+    )
+), a(set_aside, gravity, queue, task, priority, due) AS (
     SELECT * FROM (SELECT set_aside, gravity, queue, task, priority, due FROM jobs
                    WHERE state = 'ready' AND set_aside > 0
                    ORDER BY set_aside, gravity, queue, task, priority, due LIMIT 1)
     UNION ALL
-    SELECT j.set_aside, j.gravity, j.queue, j.task, j.priority, j.due FROM a JOIN jobs j ON j.seq = (
-        SELECT n.seq FROM jobs n INDEXED BY jobs_aside
-        WHERE n.state = 'ready' AND n.set_aside > 0
-              AND (n.set_aside, n.gravity, n.queue, n.task, n.priority) > (a.why, a.gravity, a.queue, a.task, a.priority)
-        ORDER BY n.set_aside, n.gravity, n.queue, n.task, n.priority, n.due LIMIT 1)
+    SELECT j.set_aside, j.gravity, j.queue, j.task, j.priority, j.due FROM a JOIN jobs j ON j.seq = coalesce(
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = a.set_aside
+         AND n.gravity = a.gravity AND n.queue = a.queue AND n.task = a.task AND n.priority > a.priority
+         ORDER BY n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = a.set_aside
+         AND n.gravity = a.gravity AND n.queue = a.queue AND n.task > a.task
+         ORDER BY n.task, n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = a.set_aside
+         AND n.gravity = a.gravity AND n.queue > a.queue
+         ORDER BY n.queue, n.task, n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.state = 'ready' AND n.set_aside > 0 AND n.set_aside = a.set_aside AND n.gravity > a.gravity
+         ORDER BY n.gravity, n.queue, n.task, n.priority, n.due LIMIT 1),
+        (SELECT n.seq FROM jobs n WHERE n.set_aside > a.set_aside AND n.state = 'ready' AND n.set_aside > 0
+         ORDER BY n.set_aside, n.gravity, n.queue, n.task, n.priority, n.due LIMIT 1)
+    )
 )
 SELECT queue, min(due) FROM (SELECT queue, due FROM r UNION ALL SELECT queue, due FROM a) GROUP BY queue;
 
