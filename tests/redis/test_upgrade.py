@@ -15,13 +15,14 @@ from tests.redis.conftest import OpenEngine, StartServer
 from tests.support.redis_servers import RedisProcess
 
 BASE = "{headgate:p0}:"
+BY_STATE = [BASE + "blocks:" + state for state in ("scheduled", "ready", "waiting")]
 KEYS = [Key("F", "1"), Key("F", "ü=1", "mäßig"), Key("G")]
 
 
 def make_old(server: RedisProcess) -> None:
     """What version 1 did not have is taken away."""
     with server.client() as client:
-        client.delete(BASE + "computes", BASE + "refreshed", BASE + "numbers")
+        client.delete(BASE + "computes", BASE + "refreshed", BASE + "numbers", *BY_STATE)
         for worker, record in client.hgetall(BASE + "workers").items():
             assert isinstance(record, bytes)
             client.hset(BASE + "workers", worker, msgspec.msgpack.encode(msgspec.msgpack.decode(record)[:5]))
@@ -81,6 +82,7 @@ async def test_data_of_version_2_is_read_as_it_is(start_server: StartServer, ope
         for key in client.keys(BASE + "spec:*"):
             client.set(key, shortened(client.get(key), 10))
         client.hset(BASE + "workers", "old", shortened(client.hget(BASE + "workers", "old"), 7))
+        client.delete(*BY_STATE)
         client.hset(BASE + "meta", "version", 2)
 
     engine = await open_engine(server.url)

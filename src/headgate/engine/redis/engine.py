@@ -43,6 +43,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.redis import (
+    enqueueing,
     finding,
     importing,
     listing,
@@ -70,8 +71,6 @@ from headgate.engine.tables import VerbSource, ask
 from headgate.errors import EngineError, JobExists
 from headgate.job import Job, JobState, NewJob
 from headgate.keys import Key
-
-STATES = {state.value: state for state in JobState}
 
 
 class RedisEngine(Engine):
@@ -136,7 +135,7 @@ class RedisEngine(Engine):
         number_range.check_jobs(jobs)
         self._check_limits(limits)
         if not self._split:
-            return await self._enqueue(0, jobs, limits, now)
+            return await enqueueing.enqueue(self.store, 0, jobs, limits, self.now(now))
         partitions.check_jobs(jobs, self.target.partitions)
         if limits:
             await self.declare(limits, now=now)
@@ -144,33 +143,9 @@ class RedisEngine(Engine):
         answers: dict[int, list[Enqueued]] = {}
         for number in dict.fromkeys(homes):
             own = [job for job, home in zip(jobs, homes, strict=True) if home == number]
-            answers[number] = await self._enqueue(number, own, (), now)
+            answers[number] = await enqueueing.enqueue(self.store, number, own, (), self.now(now))
         turns = {number: iter(enqueued) for number, enqueued in answers.items()}
         return [next(turns[home]) for home in homes]
-
-    async def _enqueue(
-        self, number: int, jobs: Sequence[NewJob], limits: Sequence[Limit], now: int | None
-    ) -> list[Enqueued]:
-        packed, specs = packed_jobs(jobs)
-        given = ([packed_limit(limit) for limit in limits], packed)
-        store = self.store
-        straight = store.detours
-        told = store.watchers.coming(
-            lambda: (job.queue for job in jobs if not job.uses and not job.delay and job.at is None), number
-        )
-        (states, there), _ = await store.one(store.partitions[number], "enqueue", given, specs, self.now(now))
-        store.remember(limits)
-        store.settle_in(number, (job.id for job in jobs))
-        found = [Enqueued(job.id, STATES[state], True) for job, state in zip(jobs, states, strict=True)]
-        store.settle_in(number, (id for _, id in there))
-        for place, id in there:
-            found[place - 1] = Enqueued(id, STATES[states[place - 1]], False)
-        store.watchers.came(
-            lambda: (job.queue for job, state in zip(jobs, states, strict=True) if state == "ready"),
-            told if store.detours == straight else set(),
-            number,
-        )
-        return found
 
     def _check_limits(self, limits: Sequence[Limit]) -> None:
         number_range.check_limits(limits)

@@ -8,13 +8,18 @@ end
 
 -- How many jobs wait on each of these keys. Nothing else is kept of a key: lists look at many of them.
 function Reading.waiting_on(idents)
-  local counts = {}
+  local counts, starts = {}, {}
   for first = 1, #idents, 1000 do
     local found = call('HMGET', base .. 'waitqs', unpack(idents, first, math.min(first + 999, #idents)))
     for i, text in ipairs(found) do
       local ident, total = idents[first + i - 1], 0
       for _, queue in ipairs(Ledger.queues_in(text)) do
-        total = total + call('ZCARD', base .. 'wait:' .. Text.join(queue, ident))
+        local start = starts[queue]
+        if not start then
+          start = base .. 'wait:' .. Text.join(queue, '')
+          starts[queue] = start
+        end
+        total = total + call('ZCARD', start .. ident)
       end
       counts[first + i - 1] = total
     end
