@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -89,6 +90,7 @@ def test_no_limits_may_be_said_as_none(memory: App):
         (vars(Shop)["open"].__func__, "Shop.open is a method"),
         (42, "a function is needed"),
         (max, "cannot be seen"),
+        (partial(Shop.sell, Shop()), "give the task one with name="),
     ],
 )
 def test_what_is_no_function_is_no_task(memory: App, thing: Any, message: str):

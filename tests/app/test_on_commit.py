@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -190,6 +191,20 @@ def test_a_hook_of_the_database_says_when_each_call_is_stored(app: App, note: Sy
     with app.on_commit():  # whatever stands around the commit
         committed[1]()
         assert app.count_sync() == 2
+
+
+def test_the_hook_is_called_by_the_thread_that_enqueues(app: App, note: SyncTask[[int], int]):
+    """Which connection is meant may depend on it. A hook that knows of no transaction calls back at once."""
+    threads: list[int] = []
+
+    def register(store: Callable[[], Any]) -> None:
+        threads.append(threading.get_ident())
+        store()
+
+    with app.on_commit(register):
+        job = note.enqueue_sync(1)
+        assert job.status_sync() == "ready"
+    assert threads == [threading.get_ident()]
 
 
 async def test_what_is_no_hook_is_refused(app: App):

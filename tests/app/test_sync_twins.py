@@ -63,7 +63,7 @@ def test_a_signal_that_does_not_end_the_waiting_itself_is_heeded(app: App, doubl
 
     def strike() -> None:
         until = time.monotonic() + 10
-        while "_waited_for" not in names_of_frames(waiting) and time.monotonic() < until:
+        while "_next" not in names_of_frames(waiting) and time.monotonic() < until:
             time.sleep(0.01)
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 

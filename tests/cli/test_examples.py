@@ -59,8 +59,16 @@ def test_the_example_of_a_test_passes_under_pytest(tmp_path: Path) -> None:
 
 
 def test_no_example_is_left_out() -> None:
-    """The workers over HTTP are run in tests/web/test_http_workers.py."""
-    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*PROMISES, "testing_your_tasks", "http_worker"}
+    """The workers over HTTP are run in tests/web/test_http_workers.py, the web applications in tests/frameworks."""
+    elsewhere = {
+        "testing_your_tasks",
+        "http_worker",
+        "web_fastapi",
+        "web_starlette",
+        "web_litestar",
+        "web_flask",
+    }
+    assert {file.stem for file in EXAMPLES.glob("*.py")} == {*PROMISES, *elsewhere}
 
 
 def test_the_first_program_stays_short() -> None:

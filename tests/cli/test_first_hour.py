@@ -173,3 +173,20 @@ def test_an_error_of_the_user_s_module_shows_the_user_s_frames(store: Headgate, 
     last = next(line for line in shown if line.startswith("headgate.errors.ConfigError"))
     assert last.endswith("task() has no option 'max_concurent'; did you mean max_concurrent=?")
     assert outcome.err.count("  File ") == outcome.err.count("cannot be loaded")
+
+
+def test_a_command_that_takes_no_app_says_where_one_goes(store: Headgate) -> None:
+    for words in (["jobs", "shop:app"], ["queues", "my.shop:app"]):
+        outcome = store(*words)
+        assert outcome.code == 2
+        assert f"write --app {words[-1]}" in " ".join(outcome.err.replace("│", " ").split())
+    assert "--app" not in store("jobs", "one", "two").err
+
+
+def test_a_failed_job_with_tries_left_says_why_it_ended(store: Headgate) -> None:
+    store.enqueue("fail", "--id", "early")
+    store.work()
+    assert (
+        "1 of 3 counted, and the last error is none that the task's retry= covers"
+        in store("job", "early").out
+    )

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.shell import check_headgate, commands, make_targets
 from tests.support.docs_pages import PAGES, Block, blocks, name_of
 from tests.support.docs_running import check_output, run_page, with_output
+from tests.support.docs_shell import check_headgate, commands, make_targets
 
-WITH_SERVER = ["docs/guides/postgresql.md"]
-"""Run by the tests of its engine."""
+WITH_SERVER = ["docs/guides/postgresql.md", "docs/guides/django.md"]
+"""Run by the tests of the engine, or the room, that they are about."""
 WITH_PYTHON = [
     page for page in PAGES if list(with_output(list(blocks(page)))) and name_of(page) not in WITH_SERVER
 ]

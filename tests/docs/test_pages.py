@@ -13,8 +13,8 @@ import pytest
 
 import headgate
 import headgate.testing
-from tests.docs.shell import root, walk
 from tests.support.docs_pages import PAGES, ROOT, name_of, prose
+from tests.support.docs_shell import root, walk
 
 API = ROOT / "docs" / "reference" / "api.md"
 CLI = ROOT / "docs" / "reference" / "cli.md"
@@ -191,3 +191,16 @@ def test_the_fields_of_a_record_are_all_in_the_reference(name: str):
     text = API.read_text("utf-8")
     missing = [field for field in getattr(headgate, name).__struct_fields__ if f"`{field}`" not in text]
     assert not missing
+
+
+def test_what_explain_is_said_to_say_is_what_it_says():
+    """By the pieces of each sentence that are the same for all jobs."""
+    rows = re.findall(
+        r"^\| `([^`]+)` \|", (ROOT / "docs/operations/not-starting.md").read_text("utf-8"), re.MULTILINE
+    )
+    words = "".join(
+        (ROOT / "src/headgate" / name).read_text("utf-8") for name in ("app/explain.py", "app/handle.py")
+    )
+    pieces = [piece.strip(" ,()") for row in rows for piece in re.split(r"…|KEY|\d of \d|:", row)]
+    assert len(rows) > 10
+    assert not [piece for piece in pieces if piece.lower() not in words.lower()]

@@ -8,13 +8,14 @@ from tests.mutants.telling import TELLING
 
 (
     RULES, OFFER, GIVE, ARRIVE, CLAIM, READY, END, WORKERS, EXCHANGE, ONE, ENQUEUE, TICKS, LIMITS, LISTING, STEER, SWEEP,
-    FORGET, RECHECK, IMPORT,
+    FORGET, RECHECK, IMPORT, HISTORY, FIND, COUNTS, KEYS, TABLES,
 ) = (
     f"engine/postgres/functions/{name}.sql"
     for name in (
         "010_rules", "020_offer", "030_give_back", "040_arrive", "050_claim", "060_ready", "070_end", "100_workers",
         "110_exchange", "125_enqueue_one", "130_enqueue", "137_ticks", "140_limits", "145_listing", "150_steer",
-        "160_sweep", "162_forget", "165_recheck", "170_import",
+        "160_sweep", "162_forget", "165_recheck", "170_import", "102_history", "143_find", "146_counts", "147_keys",
+        "210_tables",
     )
 )  # fmt: skip
 
@@ -79,6 +80,22 @@ MUTANTS = [
     Mutant(END, "suspicion = CASE WHEN s.kind IN ('r', 'l') THEN l.suspicion ELSE 0 END", "suspicion = l.suspicion", "an attempt that ends of its own does not clear its job"),
     # operators and time
     Mutant(TICKS, "WHERE t.task = p_name AND t.at = p_seen;", "WHERE t.task = p_name;", "a tick comes once per worker"),
+    Mutant(TICKS, "    IF EXISTS (SELECT 1 FROM headgate.paused_schedules p WHERE p.task = p_name) THEN", "    IF false THEN", "a paused schedule ticks on"),
+    Mutant(TICKS, "    PERFORM 1 FROM headgate.ticks t WHERE t.task = p_name FOR UPDATE;\n    RETURN true;", "    RETURN true;", "a pause does not wait for a tick that is under way"),
+    Mutant(TICKS, "ON CONFLICT (task) DO UPDATE SET at = excluded.at;", "ON CONFLICT DO NOTHING;", "what fell into a pause is made up for"),
+    Mutant(HISTORY, "    GROUP BY p.at, p.queue, p.task ORDER BY p.at, p.queue, p.task\n", "    GROUP BY p.at, p.queue, p.task ORDER BY random()\n", "heartbeats wait for each other in a circle"),
+    Mutant(HISTORY, "longest = greatest(h.longest, excluded.longest)", "longest = excluded.longest", "the longest wait of a minute is the last one"),
+    Mutant(HISTORY, "                       <= {history_most} AS own", "                       <= 1000000 AS own", "a minute has a row for each customer"),
+    Mutant(HISTORY, "WHERE h.at <= p_now - {history_kept} ORDER", "WHERE false ORDER", "history is never forgotten"),
+    Mutant(FIND, "AND NOT p_states && c_ended THEN", "AND NOT p_states && ARRAY['failed'] THEN", "succeeded jobs are not found by their state"),
+    Mutant(FIND, "          AND (v_unmet = '{}' OR v_ready OR j.seq <> ALL (v_unmet))\n", "", "newcomers are found among what waits"),
+    Mutant(COUNTS, "    complete := v_entries < c_entries AND v_read < p_most;", "    complete := true;", "a count that stopped among newcomers does not say so"),
+    Mutant(COUNTS, "    SELECT 'succeeded', v_found, v_found < p_most AND NOT EXISTS (", "    SELECT 'succeeded', v_found, true OR NOT EXISTS (", "a total that stopped counting does not say so"),
+    Mutant(COUNTS, "SELECT 'waiting', count(*) - v_unmet, ", "SELECT 'waiting', count(*), ", "newcomers count as ready and as waiting"),
+    Mutant(KEYS, "THEN greatest(0, x.free) END", "THEN x.free END", "a lowered limit has less than nothing left"),
+    Mutant(KEYS, "ORDER BY g.waiting DESC, g.key LIMIT p_most", "ORDER BY g.key LIMIT p_most", "the first keys are taken for the tightest"),
+    Mutant(KEYS, "    WHERE q.queue IS NOT NULL ORDER BY w.priority, w.due, w.seq LIMIT p_most", "    WHERE q.queue IS NOT NULL LIMIT p_most", "waiters of a key are shown queue by queue"),
+    Mutant(TABLES, "WHERE e.outcome IS NOT NULL AND e.started_at IS NOT NULL", "WHERE false", "the last attempt of a job is not asked for"),
     Mutant(LIMITS, "    PERFORM headgate._adopt(v_names, p_now);\n", "", "a new cap does not count what runs already"),
     Mutant(LIMITS, "    PERFORM headgate._adopt(ARRAY[p_name], headgate._now(p_now));\n", "", "an operator's cap does not count what runs already"),
     Mutant(LIMITS, "p_before IS NOT NULL AND (p_after IS NULL OR p_after > p_before)", "p_before IS NOT NULL AND p_after > p_before", "a limit that is lifted wakes nothing"),

@@ -16,12 +16,12 @@ import pytest
 
 from headgate import App, ConcurrencyLimit, SchemaMismatch
 from headgate.clock import SECOND
-from headgate.engine.contract import Worker
+from headgate.engine.contract import Done, Filter, Worker
 from headgate.engine.postgres import PostgresEngine, migrate
 from headgate.engine.postgres.migrate import newest
 from headgate.engine.postgres.scripts import scripts
 from headgate.engine.rules.audit import audit
-from headgate.job import NewJob
+from headgate.job import JobState, NewJob
 from tests.support.postgres_server import PostgresProcess
 from tests.support.waiting import until
 
@@ -216,6 +216,29 @@ async def test_what_version_6_has_set_aside_keeps_its_order_and_jobs_get_headers
     await engine.close()
 
 
+async def test_what_version_7_has_stored_is_counted_and_adds_to_the_history_from_then_on(
+    process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await older(process, store, monkeypatch, 7)
+    process.execute(
+        f"INSERT INTO {store}.ended (seq, state, due, attempt, tries, ended_at, cancel_requested, expires_at) "
+        f"VALUES (1, 'failed', 1, 1, 1, 1, false, {4 * 10**15}); DELETE FROM {store}.live WHERE seq = 1"
+    )
+    assert await engine.migrate() == (7, newest())
+    totals = await engine.totals(most=2)
+    assert (totals.counts[JobState.FAILED], totals.counts[JobState.READY], totals.partial) == (
+        1,
+        2,
+        {JobState.READY},
+    )
+    assert [job.id for job in await engine.find(Filter(states=(JobState.FAILED,)))] == ["j0"]
+    now = await engine.register(Worker("w", frozenset({"t"})))
+    await engine.heartbeat("w", done=[Done(now, "q", "t", started=1)])
+    assert [done.started for done in await engine.history(0)] == [1]
+    assert (await engine.select("select id from jobs order by id")).rows == (("j0",), ("j1",), ("j2",))
+    await engine.close()
+
+
 KEEP = "'{1000000,1000000,1000000}'"
 CALLS_OF_THE_RELEASE_BEFORE = (
     f"register('w', '{{t}}', NULL, 1000000000000, 'host', 1, 5, NULL, 1000, {KEEP}, 'me')",
@@ -230,6 +253,7 @@ CALLS_OF_THE_RELEASE_BEFORE = (
     ),
     f"steer('cancel', '{{three}}', NULL, 1000, {KEEP}, 'me')",
     f"exchange('w', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', 5, NULL, NULL, 8, 1000, {KEEP}, 'me', false, 1, true)",
+    "heartbeat('w', NULL::bigint)",
     "_waiting_for('A', NULL, NULL, NULL, NULL, NULL, 100, 10)",
 )
 """As its statements call functions whose parameters or results are others now."""

@@ -38,7 +38,7 @@ from tests.postgres.callers import (
     settled,
 )
 from tests.support.postgres_server import PostgresProcess
-from tests.support.waiting import until
+from tests.support.waiting import eventually, until
 
 
 def made(url: str) -> tuple[App, SyncTask[[int], int]]:
@@ -537,3 +537,27 @@ async def test_the_question_where_a_connection_leads_holds_up_no_worker(
                 job = await note.enqueue(2)
             assert await job.result(timeout=10) == 2
         await commit()
+
+
+def test_a_thread_that_waits_for_a_lock_holds_up_no_other(url: str, process: PostgresProcess) -> None:
+    """The second waits for the first one's commit, and the first enqueues once more before that."""
+    app, note = made(url)
+    first_is_in = threading.Event()
+
+    def second() -> None:
+        assert first_is_in.wait(10)
+        with psycopg.connect(process.dsn) as connection, app.transaction(connection):
+            note.options(unique="same").enqueue_sync(3)
+
+    with app:
+        thread = threading.Thread(target=second, daemon=True)
+        thread.start()
+        with psycopg.connect(process.dsn) as connection, app.transaction(connection):
+            note.options(unique="same").enqueue_sync(1)
+            first_is_in.set()
+            eventually(lambda: process.waiting() > 0, "the second to wait for a lock")
+            note.enqueue_sync(2)
+        thread.join(10)
+        assert not thread.is_alive()
+        assert [job.args["number"] for job in app.jobs_sync()] == [2, 1]
+        assert app.audit_sync().ok

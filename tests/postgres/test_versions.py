@@ -4,12 +4,14 @@ leaks. Those that are too old are refused."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from typing import Annotated
 
 import pytest
 
 from headgate import App, ConcurrencyLimit, RateLimit, SchemaMismatch
+from headgate.engine.contract import TABLES
 from headgate.engine.postgres.migrate import OLDEST_SERVER
 from headgate.engine.postgres.scripts import scripts
 from tests.support.postgres_binaries import installations
@@ -26,6 +28,14 @@ def test_what_forbids_scans_forbids_compiling() -> None:
     forbidding = [head for head in heads if "enable_seqscan = off" in head]
     assert len(forbidding) > 5
     assert [head.partition("(")[0] for head in forbidding if "jit = off" not in head] == []
+
+
+def test_what_melts_into_a_plan_is_called_with_plain_arguments() -> None:
+    """Else servers before 18 plan it at each call: with a query among the arguments, or a function that is VOLATILE."""
+    calls = re.compile(
+        r"headgate\._(?:free|rules|rooms|uses_of|lines|next_due|cancelling)\((?:ARRAY\(|headgate\.)"
+    )
+    assert {name: found for name, script in scripts("functions") if (found := calls.findall(script))} == {}
 
 
 @pytest.mark.parametrize("version", installations())
@@ -71,7 +81,14 @@ async def _work(server: PostgresProcess) -> None:
             results = await asyncio.gather(*(handle.result(timeout=30) for handle in handles))
             assert results == list(range(201))
         server.execute("SELECT headgate.enqueue('nobody', '{}', '{\"queue\": \"elsewhere\"}')")
-        for view in ("jobs_view", "limits_view", "holders_view", "waiting_view"):
+        views = [
+            "jobs_view",
+            "limits_view",
+            "holders_view",
+            "waiting_view",
+            *(f"sql_{table.name}" for table in TABLES),
+        ]
+        for view in views:
             server.execute(f"SELECT * FROM headgate.{view}")
         assert (await app.audit()).ok
     assert max(most.values()) == 2

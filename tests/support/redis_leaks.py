@@ -77,6 +77,7 @@ class _Partition:
         found += self._differs("offers", self._offers())
         found += self._members("jobs", set(self.jobs))
         found += self._parts()
+        found += self._by_state()
         found += self._members("ended", {id for id, (_, life) in self.jobs.items() if life.state in ENDED})
         found += self._lines()
         found += self._same("scheduled", {m[12:] for m in self._all("scheduled")}, self._ids("scheduled"))
@@ -109,6 +110,19 @@ class _Partition:
     def _members(self, name: str, wanted: set[str]) -> list[str]:
         stored = {member.decode() for member in self.client.zrange(self.tag + name.encode(), 0, -1)}
         return [] if stored == wanted else [f"{name} differs from the jobs by {stored ^ wanted}"]
+
+    def _by_state(self) -> list[str]:
+        """Jobs are listed, or counted in their block, by state, except those of older data that no sweep has met."""
+        unindexed = int(self.client.hget(self.tag + b"meta", "unindexed") or -1)
+        found: list[str] = []
+        for state in ("failed", "cancelled"):
+            late = {id for id in self._ids(state) if self.jobs[id][1].seq <= unindexed}
+            found += self._members(state, self._ids(state) - late | late & set(self._all(state)))
+        for state in ("scheduled", "ready", "waiting"):
+            seqs = (self.jobs[id][1].seq for id in self._ids(state))
+            blocks = Counter(str(seq // 256) for seq in seqs if seq > unindexed)
+            found += self._differs(f"blocks:{state}", dict(blocks))
+        return found
 
     def _parts(self) -> list[str]:
         """Every job has its spec, and those that were tried before have a past."""
@@ -200,10 +214,11 @@ class _Partition:
 
     def _windows(self) -> list[str]:
         windows = set(self._all("windows"))
+        minutes = self._same("did:", self._family("did:"), set(self._all("minutes")))
         found = self._same("starts:", self._family("starts:"), windows)
         found += self._same("spent", set(self._all("spent")), windows)
         late = set(self._all("untils")) - set(self._all("overrides"))
-        return found + ([f"untils of no override: {late}"] if late else [])
+        return found + minutes + ([f"untils of no override: {late}"] if late else [])
 
     def _lines(self) -> list[str]:
         """Every entry of a line is a job in that state, and the lines hold as many as there are."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,24 @@ def note(path: str) -> None:
     """Tell which process this is; a file is there whole or not at all."""
     Path(f"{path}.new").write_text(str(os.getpid()))
     os.rename(f"{path}.new", path)
+
+
+locale: ContextVar[str] = ContextVar("locale", default="none")
+
+
+@contextmanager
+def speaking(texts: Mapping[str, str]) -> Generator[None]:
+    token = locale.set(texts["locale"])
+    yield
+    locale.reset(token)
+
+
+app.carry("locale", give=lambda: {"locale": locale.get()}, take=speaking)
+
+
+@app.task(run_in="process")
+def speaks() -> str:
+    return locale.get()
 
 
 @app.task(run_in="process")

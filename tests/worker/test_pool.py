@@ -226,6 +226,19 @@ async def snoozed_later(job: Any) -> bool:
     return (await job.status()) is JobState.SCHEDULED
 
 
+async def test_what_middleware_has_set_is_carried_to_the_process(app: App):
+    @app.middleware
+    async def around(job: Any, call_next: Any) -> Any:
+        if job.tenant is not None:
+            shop.locale.set(job.tenant)
+        return await call_next()
+
+    async with at_work(app, pool_processes=1):
+        first = await shop.speaks.options(tenant="fr").enqueue()
+        assert await first.result(timeout=30) == "fr"
+        assert await (await shop.speaks.enqueue()).result(timeout=30) == "none"
+
+
 async def test_middleware_stands_around_the_process(app: App):
     seen = list[Any]()
 

@@ -86,6 +86,7 @@ class WorkerOptions(TypedDict, total=False):
 class App(Declarations, Hooked, Operations, Overview, Schedules):
     """A set of tasks and limits, and the store that their jobs live in.
 
+    `url` may be a function that returns it, which is called when the store is opened, and not before.
     `retention` says how long ended jobs are kept: one duration for all, or `{"succeeded": …, "failed": …,
     "cancelled": …}` (default one day, and 14 days for the other two). `timeout` is how long the store may take to
     answer one call before it raises EngineUnavailable. `lifespan` is a context manager function, called with the app,
@@ -97,7 +98,7 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Callable[[], str] | None = None,
         *,
         patience: int = 8,
         reservation_ttl: Duration = 10,

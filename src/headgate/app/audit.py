@@ -32,6 +32,12 @@ class AuditReport(Info, frozen=True):
         """As of every record, and `ok`."""
         return {"ok": self.ok, **super().to_dict()}
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        schema = super().__get_pydantic_json_schema__(core, handler)
+        schema["properties"] = {"ok": {"type": "boolean"}, **schema["properties"]}
+        return schema
+
     def __str__(self) -> str:
         return "\n".join(self.problems) if self.problems else "no problems"
 

@@ -7,7 +7,7 @@ one decides. It belongs to one app, and to one attempt: what a worker runs meanw
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
@@ -95,8 +95,18 @@ def handles(client: Client, stored: Sequence[Enqueued], origin: Origin | None) -
     return [JobHandle(client, one.id, created=one.created, origin=origin) for one in stored]
 
 
-async def enqueue(client: Client, jobs: Sequence[NewJob], connection: Any = None) -> list[JobHandle[Any]]:
-    """The one way of jobs into a store: on the connection that was named, as the block around says, or at once."""
+def enqueue(
+    client: Client, jobs: Sequence[NewJob], connection: Any = None
+) -> Awaitable[list[JobHandle[Any]]]:
+    """The one way of jobs into a store, with what the app has put around it."""
+    enqueueing = client.hooks.enqueueing
+    if enqueueing.around:
+        return enqueueing.surrounded(jobs, lambda: _enqueue(client, jobs, connection))
+    return _enqueue(client, jobs, connection)
+
+
+async def _enqueue(client: Client, jobs: Sequence[NewJob], connection: Any) -> list[JobHandle[Any]]:
+    """On the connection that was named, as the block around says, or at once."""
     if not client.hooks.enqueueing.idle:  # here, where the caller's context is, not at the end of a block
         jobs = await client.hooks.enqueueing.prepare(jobs)
     if connection is not None:

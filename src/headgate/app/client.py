@@ -42,8 +42,10 @@ class KnownTask(Protocol):
 class Client:
     """One app's way to its store, from any loop and thread."""
 
-    def __init__(self, url: str, settings: Settings, payload_limit: int, clock: Clock | None = None) -> None:
-        self.url = check_url(url)
+    def __init__(
+        self, url: str | Callable[[], str], settings: Settings, payload_limit: int, clock: Clock | None = None
+    ) -> None:
+        self._url = url if callable(url) else check_url(url)
         self.settings = settings
         self.payload_limit = payload_limit
         self.clock = clock
@@ -63,6 +65,11 @@ class Client:
         """New locks: in a forked child no thread is opening the store."""
         self._lock = threading.Lock()
         self._opening: Future[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the store is; asked of the app's function, if it has one, at each opening."""
+        return check_url(self._url()) if callable(self._url) else self._url
 
     @property
     def sealing(self) -> Sealing:
@@ -187,12 +194,12 @@ class Client:
         """Use another store from the next opening on; returns the function that undoes it.
 
         With `keep` a store in memory outlives being closed: the next opening finds it again."""
-        before = self.url, self.clock, self._kept, self.on_trial
-        self.url, self.clock, self.on_trial = check_url(url), clock, keep
-        self._kept = make_engine(self.url, self.settings, clock) if keep and url == "memory://" else None
+        before = self._url, self.clock, self._kept, self.on_trial
+        self._url, self.clock, self.on_trial = check_url(url), clock, keep
+        self._kept = make_engine(url, self.settings, clock) if keep and url == "memory://" else None
 
         def restore() -> None:
-            self.url, self.clock, self._kept, self.on_trial = before
+            self._url, self.clock, self._kept, self.on_trial = before
 
         return restore
 

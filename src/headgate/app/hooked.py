@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from headgate.app.client import Client
 from headgate.app.signature import hints_of
-from headgate.hooks.enqueueing import EnqueueMiddleware, check_enqueue_middleware
+from headgate.hooks.carried import Give, Take
+from headgate.hooks.enqueueing import (
+    AroundEnqueue,
+    EnqueueMiddleware,
+    check_around_enqueue,
+    check_enqueue_middleware,
+)
 from headgate.hooks.events import JobEvent, JobEventName, WorkerEvent, WorkerEventName
 from headgate.hooks.listeners import check_names
 from headgate.hooks.middleware import Middleware, check_middleware
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Middleware)
 E = TypeVar("E", bound=EnqueueMiddleware)
+A = TypeVar("A", bound=AroundEnqueue)
 J = TypeVar("J", bound=Callable[[JobEvent], Any])
 W = TypeVar("W", bound=Callable[[WorkerEvent], Any])
 L = TypeVar("L", bound="Callable[[Event], None]")
@@ -38,6 +45,21 @@ class Hooked:
         that it returns is added to the job's headers; what it raises refuses the job, and all that come with it."""
         self._client.hooks.enqueueing.middleware.append(check_enqueue_middleware(function))
         return function
+
+    def around_enqueue(self, function: A, /) -> A:
+        """Put `async def around(jobs, call_next)` around every enqueue, inside what was put around before.
+
+        `call_next()` returns the handles, or raises what the enqueue raises. It is called once for all jobs of a call,
+        and not for periodic ones."""
+        self._client.hooks.enqueueing.around.append(check_around_enqueue(function))
+        return function
+
+    def carry(self, name: str, *, give: Give, take: Take) -> None:
+        """Let texts travel with each attempt to the process of the pool that runs it.
+
+        `give()` returns them in the worker, inside the attempt's middleware; `take(texts)` is a context manager around
+        the task's function in that process, where the same app is loaded."""
+        self._client.hooks.carried.add(name, give, take)
 
     def on_worker_event(self, function: L, /) -> L:
         """Tell a function of each `Event` in the workers that this app makes from now on, as `Worker.on_event` does."""

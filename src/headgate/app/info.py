@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from headgate.app.record_schema import core_schema, json_schema
 from headgate.clock import SECOND, from_us
 from headgate.codec import decode, decode_object
 from headgate.engine.contract import LimitKind, LimitStatus, Override, QueueStatus, WorkerStatus
@@ -26,6 +27,15 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
         """The same in values that every JSON encoder takes: texts, numbers, lists, dicts, None. Times are ISO 8601 in
         UTC. The keys are the names of the fields, and are what `--json` prints."""
         return msgspec.json.decode(msgspec.json.encode(self))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return core_schema(cls, cls.to_dict)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        """Of what `to_dict()` gives."""
+        return json_schema(cls)
 
 
 class AttemptInfo(Info, frozen=True):
@@ -87,6 +97,15 @@ class JobInfo(Info, frozen=True):
                 "losses": retry.losses,
             }
         }
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+        schema = json_schema(cls)
+        names = ("attempts", "delay", "backoff", "max_delay", "jitter", "losses")
+        whole = {"attempts": {"type": "integer"}, "losses": {"type": "integer"}}
+        retry = {name: whole.get(name, {"type": "number"}) for name in names}
+        schema["properties"]["retry"] = {"type": "object", "properties": retry, "required": list(names)}
+        return schema
 
 
 def job_info(job: Job, sealing: Sealing = PLAIN) -> JobInfo:

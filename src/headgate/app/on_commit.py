@@ -13,6 +13,7 @@ from headgate.app.blocks import Block, block_around, handles
 from headgate.app.client import Client
 from headgate.app.handle import JobHandle
 from headgate.app.sync import SyncLoop, twin
+from headgate.callers import by_the_caller
 from headgate.errors import ConfigError, EngineUnavailable, HeadgateError, JobExists
 from headgate.job import NewJob
 
@@ -69,14 +70,15 @@ class OnCommit(Block):
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[JobHandle[Any]]:
         kept = Kept(self._client, jobs)
-        self.take(kept)
+        await self.take(kept)
         return kept.handles
 
-    def take(self, kept: Kept) -> None:
-        """Keep jobs back until the commit."""
+    async def take(self, kept: Kept) -> None:
+        """Keep jobs back until the commit. The hook that knows of it may belong to the caller's thread."""
         self._kept.append(kept)
-        if self._register is not None:
-            self._register(lambda: self.sync_loop.run(self._store([kept], None)))
+        register = self._register
+        if register is not None:
+            await by_the_caller(lambda: register(lambda: self.sync_loop.run(self._store([kept], None))))
 
     async def end(self, error: BaseException | None) -> None:
         if self._register is not None:
@@ -87,7 +89,7 @@ class OnCommit(Block):
         around = block_around(self._client)
         if isinstance(around, OnCommit):  # the commit that counts is that of the outermost block
             for kept in self._kept:
-                around.take(kept)
+                await around.take(kept)
             self._kept = []
         else:
             await self._store(list(self._kept), around)

@@ -11,10 +11,11 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from headgate.app.worker_loops import WorkerLoops
+from headgate.callers import CALLER, Caller
 from headgate.errors import EngineUnavailable, HeadgateError
 from headgate.forks import renew_after_fork
 
@@ -48,9 +49,12 @@ class SyncLoop:
             raise HeadgateError(
                 "a *_sync method was called on the loop that would have to serve it; await its twin"
             )
+        caller = Caller()
+        token = CALLER.set(caller)  # what is handed over runs in a copy of this context
         future = asyncio.run_coroutine_threadsafe(work, loop)
+        CALLER.reset(token)
         try:
-            return _waited_for(future)
+            return caller.wait(future, LOOK_UP)
         except CancelledError:
             raise EngineUnavailable("the app was closed before this was done") from None
         except BaseException:
@@ -88,16 +92,6 @@ class SyncLoop:
         loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
             thread.join()
-
-
-def _waited_for(future: Future[T]) -> T:
-    """The result of a future, when it is there."""
-    while True:
-        try:
-            return future.result(LOOK_UP)
-        except TimeoutError:
-            if future.done():  # the exception is the work's own, or the work ended just now
-                return future.result()
 
 
 async def _wind_up(loop: asyncio.AbstractEventLoop) -> None:

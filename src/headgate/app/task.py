@@ -261,8 +261,9 @@ class TaskWithOptions(Generic[P, R]):
 
 
 def _check_task_name(name: str) -> str:
-    if name == "<lambda>":
-        raise ConfigError("a lambda has no name of its own; give the task one with name=")
+    if name in ("<lambda>", ""):
+        what = "a lambda" if name else "what is to be the task"
+        raise ConfigError(f"{what} has no name of its own; give the task one with name=")
     if name.startswith("floating:"):
         raise ConfigError(f"task name {name!r}: names that begin with 'floating:' are reserved")
     check_name(name, "task name")

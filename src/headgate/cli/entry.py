@@ -9,9 +9,14 @@ NEEDED = ("typer", "rich")
 MISSING = "headgate: the command line needs packages that are not installed; run: pip install 'headgate[cli]'"
 
 
+def installed() -> bool:
+    """Whether what the command line needs is there."""
+    return all(find_spec(name) for name in NEEDED)
+
+
 def main() -> None:
     """Run the command line, or say what to install for it."""
-    if not all(find_spec(name) for name in NEEDED):
+    if not installed():
         print(MISSING, file=sys.stderr)
         raise SystemExit(2)
     from headgate.cli.program import program

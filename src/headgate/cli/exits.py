@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 import typer
@@ -14,6 +15,9 @@ FAILED = 1
 USAGE = 2
 UNAVAILABLE = 3
 INTERRUPTED = 130
+
+UsageError: Any = typer.BadParameter.__base__
+"""Of click, or of the copy of it that newer versions of typer bring."""
 
 EPILOG = """
 [bold]Exit codes[/bold]
@@ -56,3 +60,13 @@ class Program(TyperGroup):
             return super().invoke(ctx)
         except HeadgateError as error:
             fail(str(error), exit_code(error))
+        except UsageError as error:
+            _point_to_app(error)
+            raise
+
+
+def _point_to_app(error: Any) -> None:
+    """`headgate worker shop:app` is written so; what only looks at a store takes the app as an option."""
+    app = re.search(r"unexpected extra argument(?:s|\(s\))? \((\w[\w.]*:\w+)", error.message)
+    if app is not None:
+        error.message += f"; to use the store of an app, write --app {app[1]}"

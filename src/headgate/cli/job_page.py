@@ -103,7 +103,7 @@ def _fields(job: JobInfo) -> list[tuple[str, str]]:
         ("started", _instant(job.started_at)),
         ("ended", _instant(job.ended_at)),
         ("worker", job.worker or ""),
-        ("attempts", f"{job.attempt} so far; {job.tries} of {job.retry.attempts} counted"),
+        ("attempts", _attempts(job)),
         ("lost", f"{job.lost} of {job.retry.losses}, suspicion {job.suspicion}" if job.suspicion else ""),
         ("metadata", as_json(job.metadata)),
         ("headers", as_json(job.headers)),
@@ -112,6 +112,12 @@ def _fields(job: JobInfo) -> list[tuple[str, str]]:
         ("error", ": ".join(part for part in (error.kind, error.message) if part)),
     ]
     return [(name, value) for name, value in fields if value]
+
+
+def _attempts(job: JobInfo) -> str:
+    counted = f"{job.attempt} so far; {job.tries} of {job.retry.attempts} counted"
+    ended_early = job.state == "failed" and 0 < job.tries < job.retry.attempts
+    return f"{counted}, and the last error is none that the task's retry= covers" if ended_early else counted
 
 
 def _instant(at: Any) -> str:

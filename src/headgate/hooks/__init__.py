@@ -5,13 +5,15 @@ and integrations stand on this seam alone.
 """
 
 from headgate.hooks.context import JobContext
-from headgate.hooks.enqueueing import EnqueueMiddleware, NewJobInfo
+from headgate.hooks.enqueueing import AroundEnqueue, CallStore, EnqueueMiddleware, NewJobInfo
 from headgate.hooks.events import EventName, JobEvent, JobEventName, WorkerEvent, WorkerEventName
 from headgate.hooks.logs import JobContextFilter, add_job_context
 from headgate.hooks.middleware import CallNext, Middleware
 
 __all__ = [
+    "AroundEnqueue",
     "CallNext",
+    "CallStore",
     "EnqueueMiddleware",
     "EventName",
     "JobContext",

@@ -2,13 +2,17 @@
 
 A function of `app.enqueue_middleware` sees each job that its app is about to enqueue, also the jobs of periodic tasks,
 and may give it headers. All jobs of one call pass before the first of them is stored; what it raises ends the call.
+
+One of `app.around_enqueue` stands around all of this and the store's answer, once per call; not around the jobs of
+periodic tasks, which no program enqueues.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -16,7 +20,7 @@ import msgspec
 
 from headgate.clock import from_us
 from headgate.codec import decode_object
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, HeadgateError
 from headgate.headers import headers_text, read_headers
 from headgate.hooks.context import CURRENT, JobContext
 from headgate.hooks.listeners import shown
@@ -25,6 +29,8 @@ from headgate.sealing import PLAIN, Sealing
 
 AddedHeaders = Mapping[str, str] | None
 EnqueueMiddleware = Callable[["NewJobInfo"], AddedHeaders | Awaitable[AddedHeaders]]
+CallStore = Callable[[], Awaitable[Sequence[Any]]]
+AroundEnqueue = Callable[[Sequence["NewJobInfo"], CallStore], Coroutine[Any, Any, Sequence[Any]]]
 
 
 class NewJobInfo:
@@ -99,9 +105,10 @@ class NewJobInfo:
 class Enqueueing:
     """What an app has hung before its store."""
 
-    __slots__ = ("middleware", "sealing")
+    __slots__ = ("around", "middleware", "sealing")
 
     def __init__(self) -> None:
+        self.around: list[AroundEnqueue] = []
         self.middleware: list[EnqueueMiddleware] = []
         self.sealing: Sealing = PLAIN
 
@@ -109,6 +116,18 @@ class Enqueueing:
     def idle(self) -> bool:
         """Whether jobs are stored as they were made: the way of most programs."""
         return not self.middleware and not self.sealing.active
+
+    async def surrounded(self, jobs: Sequence[NewJob], store: CallStore) -> list[Any]:
+        """Call `store` with all that stands around it, the first one outermost."""
+        parent = CURRENT.get(None)
+        infos = tuple(NewJobInfo(job, read_headers(job.headers), parent) for job in jobs)
+        call = store
+        for each in reversed(self.around):
+            call = partial(each, infos, call)
+        handles = await call()
+        if not isinstance(handles, list):
+            raise HeadgateError("app.around_enqueue: a function must return what its call_next() returned")
+        return handles
 
     async def prepare(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
         """The jobs as they are to be stored."""
@@ -165,3 +184,19 @@ def check_enqueue_middleware(function: Any) -> EnqueueMiddleware:
     except ValueError:  # a built-in whose parameters cannot be seen
         pass
     return cast("EnqueueMiddleware", function)
+
+
+def check_around_enqueue(function: Any) -> AroundEnqueue:
+    """Refuse what cannot stand around an enqueue."""
+    call = getattr(function, "__call__", None)  # noqa: B004 - an object whose __call__ is async is fine, too
+    if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)):
+        raise ConfigError(
+            f"around_enqueue {function!r}: an async function is needed, `async def around(jobs, call_next): …`"
+        )
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        raise ConfigError(
+            f"around_enqueue {function!r} must take two arguments: jobs and call_next"
+        ) from None
+    return function

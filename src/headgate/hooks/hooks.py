@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from headgate.errors import ConfigError
+from headgate.hooks.carried import Carried
 from headgate.hooks.dependencies import Dependency, Factory, HintsOf, Plan, Planner, Shape, shape_of
 from headgate.hooks.enqueueing import Enqueueing
 from headgate.hooks.lifespan import LifespanFunction
@@ -23,6 +24,7 @@ class Hooks:
         "_plans",
         "_shapes",
         "app",
+        "carried",
         "enqueueing",
         "lifespan",
         "listeners",
@@ -33,6 +35,7 @@ class Hooks:
     def __init__(self, app: Any = None, lifespan: LifespanFunction | None = None) -> None:
         self.app = app
         """What the lifespan function is called with."""
+        self.carried = Carried()
         self.enqueueing = Enqueueing()
         self.lifespan = lifespan
         self.listeners = Listeners()

@@ -13,13 +13,14 @@ Kind = Literal["counter", "histogram", "updown", "reading"]
 
 
 class Metric(NamedTuple):
-    """One metric. `name` is that of Prometheus; `unit` that of OpenTelemetry (UCUM)."""
+    """One metric. `name` is that of Prometheus; `unit` that of OpenTelemetry (UCUM), in braces where something is
+    counted: what is dimensionless, an exporter to Prometheus would call a ratio."""
 
     name: str
     kind: Kind
     help: str
-    labels: tuple[str, ...] = ()
-    unit: str = "1"
+    labels: tuple[str, ...]
+    unit: str
     buckets: tuple[float, ...] = ()
 
 
@@ -135,7 +136,9 @@ STORE_MENDED = Metric(
     "{defect}",
 )
 
-STORE_UP = Metric("headgate_store_up", "reading", "1 if the store could be read just now, else 0.")
+STORE_UP = Metric(
+    "headgate_store_up", "reading", "1 if the store could be read just now, else 0.", (), "{store}"
+)
 QUEUE_JOBS = Metric(
     "headgate_queue_jobs",
     "reading",
@@ -150,12 +153,15 @@ QUEUE_OLDEST = Metric(
     ("queue",),
     "s",
 )
-QUEUE_PAUSED = Metric("headgate_queue_paused", "reading", "1 while the queue is paused.", ("queue",))
+QUEUE_PAUSED = Metric(
+    "headgate_queue_paused", "reading", "1 while the queue is paused.", ("queue",), "{queue}"
+)
 LIMIT_MAX = Metric(
     "headgate_limit_max",
     "reading",
     "The number in force for each key of a limit that has none of its own; absent where nothing limits.",
     ("limit",),
+    "{place}",
 )
 LIMIT_USED = Metric(
     "headgate_limit_used",

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headgate.clock import SECOND
 from headgate.engine.contract import (
+    HISTORY_MINUTE,
     Beat,
     Done,
     Engine,
@@ -17,6 +19,7 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    KeyStatus,
     Known,
     Limit,
     LimitPlace,
@@ -29,9 +32,11 @@ from headgate.engine.contract import (
     Rechecked,
     Report,
     Resumed,
+    Rows,
     Settings,
     Snapshot,
     Swept,
+    Totals,
     Verdict,
     Wake,
     Worker,
@@ -53,6 +58,7 @@ from headgate.engine.postgres.migrate import check_server, migrate, newest, vers
 from headgate.engine.postgres.pools import Connection, Pools
 from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import check_schema
+from headgate.engine.postgres.selecting import select
 from headgate.engine.postgres.store import Store
 from headgate.engine.postgres.wire import Numbers, got, got_all, got_key, put, put_all, put_if, put_key
 from headgate.engine.postgres.within import enqueue_within, way_of
@@ -72,6 +78,8 @@ MIGRATION_TIMEOUT = 3600.0
 """Seconds: an index over millions of jobs takes its time."""
 SWEEP_MOST = 1000
 """How much of each kind one sweep takes on."""
+ANSWER_TIMEOUT = 5.0
+"""Seconds that a server has for its answer to a question, beyond those that it may think."""
 FOLLOWED_AT_ONCE = 5
 """Slices of 200 keys that a call which changes limits, or a sweep, looks at before it returns."""
 
@@ -229,6 +237,17 @@ class PostgresEngine(Engine):
         stored: dict[str, int] = dict(found)
         return {name: stored[put(name)] for name in names if put(name) in stored}
 
+    async def pause_schedule(self, name: str, *, now: int | None = None) -> bool:
+        return (await self._store.call("pause_schedule", put(name)))[0]
+
+    async def resume_schedule(self, name: str, *, now: int | None = None) -> bool:
+        return (await self._store.call("resume_schedule", put(name), self._now(now)))[0]
+
+    async def paused_schedules(self) -> frozenset[str]:
+        async with self.pools.connection() as connection:
+            found = await connection.fetch(f"SELECT task FROM {self._store.name}.paused_schedules")
+        return frozenset(got(task) for (task,) in found)
+
     async def meet(self, *, now: int | None = None) -> dict[str, JobState]:
         """Newcomers that no claim has met yet arrive now; every sweep does the same. Returns the state each got."""
         row = await self._store.call("meet", self._now(now), self.settings.reservation_ttl)
@@ -246,7 +265,7 @@ class PostgresEngine(Engine):
         return row[0]
 
     async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
-        row = await self._store.call("heartbeat", put(worker), self._now(now))
+        row = await self._store.call("heartbeat", put(worker), rows.done(done), self._now(now))
         if row["beat_at"] is None:
             raise lapsed(worker)
         return Beat(tuple(got_all(row["cancelling"])), row["beat_at"])
@@ -520,7 +539,39 @@ class PostgresEngine(Engine):
 
     async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
         async with self._store.reader() as reader:
-            return await reader.queues()
+            return await reader.queues(most)
+
+    async def totals(self, *, most: int | None = None) -> Totals:
+        async with self._store.reader() as reader:
+            return await reader.totals(most)
+
+    async def tightest(self, *, limit: int = 10, now: int | None = None) -> list[LimitStatus]:
+        async with self._store.reader() as reader:
+            return await reader.tightest(limit)
+
+    async def keys(
+        self, idents: Sequence[str], *, holders: int = 10, waiters: int = 0, now: int | None = None
+    ) -> list[KeyStatus | None]:
+        async with self._store.reader() as reader:
+            return await reader.keys(idents, holders, waiters, self._now(now))
+
+    async def history(
+        self,
+        since: int,
+        *,
+        step: int = HISTORY_MINUTE,
+        queue: str | None = None,
+        task: str | None = None,
+        each: bool = False,
+        now: int | None = None,
+    ) -> list[Done]:
+        async with self._store.reader() as reader:
+            return await reader.history(since, step, queue, task, each=each)
+
+    async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
+        within = timeout / SECOND + ANSWER_TIMEOUT
+        async with self.pools.connection(within=within) as connection:
+            return await select(connection, self.schema, sql, limit, max(1, timeout // 1000))
 
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         async with self._store.reader() as reader:

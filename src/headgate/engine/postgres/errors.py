@@ -41,6 +41,7 @@ SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
     "42703": (SchemaMismatch, "a column is missing; run `headgate migrate`"),
 }
 
+TOOK_TOO_LONG = "57014"
 ANOTHER_KIND = "HG005"
 """A declaration would turn a limit into one of another kind; the detail names it and both kinds."""
 
@@ -97,9 +98,15 @@ def _known(
     if code in known:
         kind, remedy = known[code]
         return kind(f"{where}: {remedy} ({error})")
-    if code.startswith(("08", "53", "57", "58", "XX")):
+    if is_trouble(error):
         return EngineUnavailable(f"{where}: {error} ({code})")
     return EngineError(f"{where}: {type(error).__name__}: {error} ({code})")
+
+
+def is_trouble(error: asyncpg.PostgresError) -> bool:
+    """Whether a server that cannot work complains, not one that was asked wrongly."""
+    code: str = getattr(error, "sqlstate", None) or ""
+    return code != TOOK_TOO_LONG and code.startswith(("08", "53", "57", "58", "XX"))
 
 
 def _another_kind(detail: str) -> HeadgateError:

@@ -18,7 +18,6 @@ from headgate.engine.contract import (
     LimitPlace,
     LimitStatus,
     Override,
-    QueueStatus,
     Snapshot,
     Worker,
     WorkerStatus,
@@ -45,7 +44,8 @@ class Reader:
         self.connection = connection
         self.schema = schema
 
-    async def _rows(self, name: str, *values: Any) -> list[Any]:
+    async def rows(self, name: str, *values: Any) -> list[Any]:
+        """What a statement answers."""
         return await self.connection.fetch(sql(name, self.schema), *values)
 
     async def book(
@@ -53,28 +53,28 @@ class Reader:
     ) -> tuple[RuleBook, int]:
         """The limits in force, with the computed numbers of these keys (None: of all), and now."""
         keys = None if computed_for is None else [put_key(key) for key in computed_for]
-        ((limits, overrides, computed, at),) = await self._rows("rules", now, keys)
+        ((limits, overrides, computed, at),) = await self.rows("rules", now, keys)
         return _book(limits, overrides, computed), at
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
         """Whole jobs with their history."""
-        found = {each.id: each for each in map(job, await self._rows("get", put_all(ids)))}
+        found = {each.id: each for each in map(job, await self.rows("get", put_all(ids)))}
         return [found.get(id) for id in ids]
 
     async def states(self, ids: Sequence[str]) -> list[JobState | None]:
         """Only their states."""
-        found = {got(id): read_state(state) for id, state in await self._rows("states", put_all(ids))}
+        found = {got(id): read_state(state) for id, state in await self.rows("states", put_all(ids))}
         return [found.get(id) for id in ids]
 
     async def find(self, wanted: Filter, limit: int, after: str | None) -> list[Job]:
         """Jobs that match, newest first."""
         place = put_if(after), limit
         if wanted.waiting_on is None:
-            rows = await self._rows("find", _states(wanted), *_filter(wanted), *_ended(wanted), *place)
+            rows = await self.rows("find", _states(wanted), *_filter(wanted), *_ended(wanted), *place)
         elif _waits(wanted):
-            rows = await self._rows("find_waiting", put(wanted.waiting_on), *_filter(wanted), *place)
+            rows = await self.rows("find_waiting", put(wanted.waiting_on), *_filter(wanted), *place)
         else:
             rows = []
         return [job(row) for row in rows]
@@ -82,20 +82,20 @@ class Reader:
     async def count(self, wanted: Filter) -> int:
         """How many match."""
         if wanted.waiting_on is None:
-            rows = await self._rows("count", _states(wanted), *_filter(wanted), *_ended(wanted))
+            rows = await self.rows("count", _states(wanted), *_filter(wanted), *_ended(wanted))
         elif _waits(wanted):
-            rows = await self._rows("count_waiting", put(wanted.waiting_on), *_filter(wanted))
+            rows = await self.rows("count_waiting", put(wanted.waiting_on), *_filter(wanted))
         else:
             return 0
         return rows[0][0]
 
-    # ── limits, queues, workers ──────────────────────────────────────────────────────────────────────────────────
+    # ── limits, workers ───────────────────────────────────────────────────────────────────────────────────────
 
     async def limits(
         self, name: str | None, after: LimitPlace | None, limit: int | None
     ) -> list[LimitStatus]:
         """A page of all limits and the keys of them that matter."""
-        names = await self._rows("limit_names", put_if(name), put(after[0]) if after else "")
+        names = await self.rows("limit_names", put_if(name), put(after[0]) if after else "")
         page: list[tuple[Key, int, int, bool]] = []
         for each, known in names:
             left = None if limit is None else limit - len(page)
@@ -119,13 +119,13 @@ class Reader:
         begins = after is None or after[0] != name
         if begins:
             most = None if limit is None else COUNTED_MOST
-            ((held, waiting, exact),) = await self._rows("limit_totals", put(name), most)
+            ((held, waiting, exact),) = await self.rows("limit_totals", put(name), most)
             if not (known or held or waiting):
                 return []
             rows.append((Key(name), held, waiting, exact))
         behind = ("", "") if after is None or begins else (put(after[1]), put(after[2]))
         more = None if limit is None else limit + 1
-        for key, held, waiting in await self._rows("limit_keys", put(name), *behind, more):
+        for key, held, waiting in await self.rows("limit_keys", put(name), *behind, more):
             found = Key.of(got_key(key))
             if found.text != name or found.tenant:
                 rows.append((found, held, waiting, True))
@@ -137,7 +137,7 @@ class Reader:
         """The next keys of one limit that are held or waited for."""
         counts = [
             (got_key(key), held, waiting)
-            for key, held, waiting in await self._rows(
+            for key, held, waiting in await self.rows(
                 "keys_in_use", put(name), computed_before, put_key(after) if after else "", limit
             )
         ]
@@ -147,47 +147,29 @@ class Reader:
             for key, held, waiting in counts
         ]
 
-    async def queues(self) -> list[QueueStatus]:
-        """Every queue with unfinished jobs, or paused."""
-        counts: defaultdict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        for queue, state, number in await self._rows("queues"):
-            counts[got(queue)][state] += number
-        return [
-            QueueStatus(
-                name,
-                bool(n["paused"]),
-                n["scheduled"],
-                n["ready"],
-                n["waiting"],
-                n["running"],
-                n.get("oldest"),
-            )
-            for name, n in sorted(counts.items())
-        ]
-
     async def workers(self) -> list[WorkerStatus]:
         """The registered workers."""
-        return sorted(map(_worker, await self._rows("workers")), key=lambda status: status.worker.id)
+        return sorted(map(_worker, await self.rows("workers")), key=lambda status: status.worker.id)
 
     # ── explanations ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def explain(self, id: str, now: int | None) -> Facts | None:
         """Why a job is where it is."""
-        rows = await self._rows("get", [put(id)])
+        rows = await self.rows("get", [put(id)])
         if not rows:
             return None
         shown, seq, units = job(rows[0]), rows[0]["seq"], rows[0]["units"]
         key = shown.waiting_on
         book, at = await self.book(now, computed_for=[key] if key else [])
         stored = key and put_key(key)
-        ((holders, before, full_at, starts, paused, offered),) = await self._rows(
+        ((holders, before, full_at, starts, paused, offered),) = await self.rows(
             "facts", stored, put(shown.queue), shown.priority, shown.due, seq
         )
         workers = [status.worker for status in await self.workers() if status.lease_until > at]
         return facts(
             shown,
             None if key is None else await self._status(book, key),
-            holders=() if key is None else map(_holder, _decode(holders)),
+            holders=() if key is None else map(holder, _decode(holders)),
             offered=offered,
             place=None if key is None else before + 1,
             earliest=None if key is None else _earliest(book, key, units, full_at, _decode(starts), at),
@@ -197,14 +179,14 @@ class Reader:
         )
 
     async def _status(self, book: RuleBook, key: str) -> LimitStatus:
-        ((held, waiting),) = await self._rows("key_counts", put_key(key))
+        ((held, waiting),) = await self.rows("key_counts", put_key(key))
         return key_status(book, Key.of(key), held, waiting)
 
     async def snapshot(self, now: int | None) -> Snapshot:
         """Everything that admission depends on, in one transaction that sees one instant."""
         async with self.connection.transaction(isolation="repeatable_read", readonly=True):
             book, at = await self.book(now, computed_for=None)
-            ((jobs, holders, timers, workers, meters, starts, checks),) = await self._rows("snapshot")
+            ((jobs, holders, timers, workers, meters, starts, checks),) = await self.rows("snapshot")
         held: defaultdict[str, dict[str, bool]] = defaultdict(dict)
         for key, id, reserved in _decode(holders):
             held[got_key(key)][got(id) if id is not None else "?"] = reserved
@@ -297,7 +279,8 @@ def _worker(row: Any) -> WorkerStatus:
     return WorkerStatus(worker, registered_at, lease_until, running)
 
 
-def _holder(row: Any) -> Holder:
+def holder(row: Any) -> Holder:
+    """Who holds a slot: id, task, worker, since when, whether it is reserved."""
     id, task, worker, since, reserved = row
     return Holder(got(id), got(task), got_if(worker), since, reserved)
 

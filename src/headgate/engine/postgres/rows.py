@@ -12,6 +12,7 @@ import msgspec
 
 from headgate.engine.contract import (
     Attempt,
+    Done,
     Failed,
     Limit,
     NewArguments,
@@ -243,6 +244,13 @@ def declared(limits: Sequence[Limit]) -> str | None:
     if not limits:
         return None
     return to_json([msgspec.structs.replace(limit, name=put(limit.name)) for limit in limits])
+
+
+def done(said: Sequence[Done]) -> str | None:
+    """What a worker has done as JSON; None where it has done nothing."""
+    if not said:
+        return None
+    return to_json([msgspec.structs.replace(one, queue=put(one.queue), task=put(one.task)) for one in said])
 
 
 def new_arguments(arguments: NewArguments | None) -> tuple[str | None, list[str], Numbers]:

@@ -7,7 +7,9 @@ import zlib
 from functools import cache
 from importlib import resources
 
+from headgate.engine.contract import HISTORY_MINUTE, HISTORY_MOST
 from headgate.engine.rules import admission, blame
+from headgate.engine.rules.history import HISTORY_KEPT
 from headgate.errors import ConfigError
 
 PACKAGE = "headgate.engine.postgres"
@@ -20,6 +22,9 @@ NUMBERS = {
     "kept_apart": blame.KEPT_APART,
     "grave": blame.GRAVE,
     "guilty": blame.GUILTY,
+    "history_minute": HISTORY_MINUTE,
+    "history_most": HISTORY_MOST,
+    "history_kept": HISTORY_KEPT,
 }
 """The numbers of the rules: `{name}` in a script."""
 _PLACE = re.compile(

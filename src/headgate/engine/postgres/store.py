@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from headgate.engine.contract import Settings
+from headgate.engine.postgres.overview import Overview
 from headgate.engine.postgres.pools import Pools
-from headgate.engine.postgres.reading import Reader
 from headgate.engine.postgres.scripts import quoted
 from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.vacuum import Vacuum
@@ -56,10 +56,10 @@ class Store:
         return f"SELECT * FROM {self.name}.{function}({places})"
 
     @asynccontextmanager
-    async def reader(self) -> AsyncGenerator[Reader]:
+    async def reader(self) -> AsyncGenerator[Overview]:
         """What only looks."""
         async with self.pools.connection() as connection:
-            yield Reader(connection, self.schema)
+            yield Overview(connection, self.schema)
 
     def signal(self, *, work: bool = False, ended: bool = False, again: bool = False) -> None:
         """Wake this process's sleepers, and look after others that were busy when the step looked."""

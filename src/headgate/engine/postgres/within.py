@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from headgate.callers import by_the_caller
 from headgate.engine.contract import Enqueued, Settings
 from headgate.engine.postgres.enqueueing import (
     OURS,
@@ -62,13 +63,19 @@ async def enqueue_within(
 
 async def ask(way: Way, connection: Any, statement: str, values: Values) -> Any:
     """The one row that a statement answers."""
-    row = way.run(connection, statement, values)
-    return await row if inspect.isawaitable(row) else row
+    return await _by(way, lambda: way.run(connection, statement, values))
 
 
 async def standing(way: Way, connection: Any) -> Standing:
     """How a connection stands."""
-    found = way.standing(connection)
+    return await _by(way, lambda: way.standing(connection))
+
+
+async def _by(way: Way, ask: Callable[[], Any]) -> Any:
+    """Await it, or let the thread wait for it whose connection it is."""
+    if not way.awaited:
+        return await by_the_caller(ask)
+    found = ask()
     return await found if inspect.isawaitable(found) else found
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-VERSION = 3
+VERSION = 4
 """Of the data. Scripts refuse any other; opening brings older data up to it (open.lua)."""
 
-Lasts = Literal["always", "while used", "until retention"]
+Lasts = Literal["always", "while used", "until retention", "for a day"]
 
 
 class Kind(NamedTuple):
@@ -31,7 +31,8 @@ SINGLE: dict[str, Kind] = {
     "meta": Kind(
         "hash",
         "always",
-        "version, epoch, number of partitions, the last arrival number, a name for the rules",
+        "version, epoch, number of partitions, the last arrival number, a name for the rules, up to which arrival "
+        "jobs of older data have yet to be listed by state",
     ),
     "limits": Kind("hash", "always", "name → declared limit"),
     "overrides": Kind("hash", "always", "scope → an operator's word"),
@@ -40,8 +41,12 @@ SINGLE: dict[str, Kind] = {
     "refreshed": Kind("zset", "always", "keys with a computed number, by when they are next looked at"),
     "ticks": Kind("hash", "always", "periodic task → its last tick"),
     "paused": Kind("set", "always", "queues that are not claimed from"),
+    "schedules": Kind("set", "always", "periodic tasks that are paused"),
+    "minutes": Kind("zset", "for a day", "minutes of the history, by their begin"),
     "untils": Kind("zset", "while used", "overrides by the time they run out"),
     "jobs": Kind("zset", "until retention", "every job by arrival: lists, newest first"),
+    "failed": Kind("zset", "until retention", "failed jobs by arrival"),
+    "cancelled": Kind("zset", "until retention", "cancelled jobs by arrival"),
     "ended": Kind("zset", "until retention", "ended jobs by the time retention deletes them"),
     "counts": Kind("hash", "until retention", "state and queue → number of jobs"),
     "unique": Kind("hash", "while used", "tenant and unique key → the unfinished job that has it"),
@@ -89,6 +94,10 @@ FAMILIES: dict[str, Kind] = {
     "run:": Kind("zset", "while used", "what a worker runs, by arrival"),
     "stop:": Kind("zset", "while used", "which of these it was asked to stop"),
     "starts:": Kind("zset", "while used", "starts within a sliding window"),
+    "blocks:": Kind(
+        "hash", "while used", "scheduled, ready or waiting → block of arrivals → how many of its jobs are so"
+    ),
+    "did:": Kind("hash", "for a day", "minute → (queue, task) → what workers did"),
 }
 
 ALWAYS = frozenset(name for name, kind in SINGLE.items() if kind.lasts == "always")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from headgate.clock import SECOND
 from headgate.engine.contract import (
+    HISTORY_MINUTE,
     Beat,
     Done,
     Engine,
@@ -16,6 +19,7 @@ from headgate.engine.contract import (
     ImportedJob,
     ImportResult,
     KeyInUse,
+    KeyStatus,
     Known,
     Limit,
     LimitPlace,
@@ -28,9 +32,11 @@ from headgate.engine.contract import (
     Rechecked,
     Report,
     Resumed,
+    Rows,
     Settings,
     Snapshot,
     Swept,
+    Totals,
     Verdict,
     Wake,
     Worker,
@@ -41,10 +47,12 @@ from headgate.engine.redis import (
     importing,
     listing,
     number_range,
+    overview,
     partitions,
     reading,
     restarting,
     snapshots,
+    standing,
 )
 from headgate.engine.redis.catalogue import VERSION
 from headgate.engine.redis.part import RedisPart
@@ -58,6 +66,7 @@ from headgate.engine.redis.records import (
 from headgate.engine.redis.store import Store
 from headgate.engine.redis.url import Target
 from headgate.engine.sleepers import also_on_moves
+from headgate.engine.tables import VerbSource, ask
 from headgate.errors import EngineError, JobExists
 from headgate.job import Job, JobState, NewJob
 from headgate.keys import Key
@@ -198,6 +207,19 @@ class RedisEngine(Engine):
         found, _ = await self.store.one(self.store.partitions[0], "ticks", list(names))
         return {name: at for name, at in zip(names, found, strict=True) if at is not False}
 
+    async def pause_schedule(self, name: str, *, now: int | None = None) -> bool:
+        return await self._of_schedules("pause_schedule", [name], now)
+
+    async def resume_schedule(self, name: str, *, now: int | None = None) -> bool:
+        return await self._of_schedules("resume_schedule", [name], now)
+
+    async def paused_schedules(self) -> frozenset[str]:
+        return frozenset(await self._of_schedules("paused_schedules", [], None))
+
+    async def _of_schedules(self, verb: str, given: list[str], now: int | None) -> Any:
+        """Periodic tasks tick in the first partition."""
+        return (await self.store.one(self.store.partitions[0], verb, given, now=self.now(now)))[0]
+
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def parts(self) -> Sequence[Part]:
@@ -207,7 +229,7 @@ class RedisEngine(Engine):
         return await self._whole().register(worker, now=now)
 
     async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
-        return await self._whole().heartbeat(worker, now=now)
+        return await self._whole().heartbeat(worker, done=done, now=now)
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:
         await self._whole().retire(worker, now=now)
@@ -347,14 +369,37 @@ class RedisEngine(Engine):
     async def queues(self, *, most: int | None = None) -> list[QueueStatus]:
         return await reading.queues(self.store)
 
+    async def totals(self, *, most: int | None = None) -> Totals:
+        return await overview.totals(self.store)
+
+    async def tightest(self, *, limit: int = 10, now: int | None = None) -> list[LimitStatus]:
+        return await overview.tightest(self.store, limit, self.now(now))
+
+    async def keys(
+        self, idents: Sequence[str], *, holders: int = 10, waiters: int = 0, now: int | None = None
+    ) -> list[KeyStatus | None]:
+        return await standing.keys(self.store, idents, holders, waiters, self.now(now))
+
+    async def history(
+        self,
+        since: int,
+        *,
+        step: int = HISTORY_MINUTE,
+        queue: str | None = None,
+        task: str | None = None,
+        each: bool = False,
+        now: int | None = None,
+    ) -> list[Done]:
+        return await overview.history(self.store, since, step, queue, task, each=each)
+
+    async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
+        return await ask(VerbSource(self), sql, limit, timeout)
+
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:
         return reading.workers(await self.store.answers("workers", [], self.now(now)))
 
     async def explain(self, id: str, *, now: int | None = None) -> Facts | None:
-        for answer, raw in await self.store.all("explain", [id], self.now(now)):
-            if answer is not False:
-                return reading.facts(answer, raw[0])
-        return None
+        return await reading.explain(self.store, id, self.now(now))
 
     async def snapshot(self, *, now: int | None = None) -> Snapshot:
         return await snapshots.snapshot(self.store, self.now(now))

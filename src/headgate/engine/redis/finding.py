@@ -57,10 +57,8 @@ async def _find_in(
             partition, "find", [*_packed(wanted), before, or_false(after), most]
         )
         found += [read_job(fields, history=False) for fields in raw]
-        if before is False and len(raw) < most:
-            break
         if before is False:
-            before = arrival(raw[-1])
+            break
     return found
 
 

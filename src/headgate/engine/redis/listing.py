@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from heapq import nsmallest
+from operator import itemgetter
 from typing import Any
 
 from headgate.engine.contract import KeyInUse, LimitPlace, LimitStatus
@@ -16,6 +18,8 @@ from headgate.engine.rules.status import COUNTED_MOST, all_status, key_status, l
 from headgate.keys import Key
 
 ALL = 1 << 30
+COUNTED_AT_ONCE = 500
+"""Keys per script call."""
 
 
 async def keys_in_use(
@@ -78,6 +82,8 @@ async def _page(
         rows = await _first(store, _place_of(book, after), name, limit, now)
     elif limit is not None and begins:
         rows = await _first(store, False, name, limit, now)
+    if rows is None and limit is not None:
+        rows = await _first_of_all(store, name, after, limit, now)
     whole: Sequence[Any] | None = None
     if rows is None:
         rows = [row async for row in _keys_with_counts(store, name, now)]
@@ -120,13 +126,44 @@ async def _first(store: Store, last: str | bool, name: str, limit: int, now: int
     return found
 
 
+async def _first_of_all(
+    store: Store, name: str, after: LimitPlace | None, limit: int, now: int | None
+) -> list[Any]:
+    """The first keys in the order of their texts, found among all of them; only these are counted."""
+    places: list[tuple[LimitPlace, str, Partition]] = []
+    for partition in store.partitions:
+        for ident in await _members(store, partition, name):
+            key = Key.of(ident)
+            place = (key.name, key.text, key.tenant)
+            if after is None or place > after:
+                places.append((place, ident, partition))
+    first = nsmallest(limit, places, key=itemgetter(0))
+    found: list[Any] = []
+    for partition in store.partitions:
+        own = [ident for _, ident, home in first if home is partition]
+        for start in range(0, len(own), COUNTED_AT_ONCE):
+            batch = own[start : start + COUNTED_AT_ONCE]
+            found += (await store.one(partition, "limit_counts", batch, now=now))[0]
+    return found
+
+
+async def _members(store: Store, partition: Partition, name: str) -> list[str]:
+    found: list[str] = []
+    last: str | bool = False
+    while True:
+        (idents, last), _ = await store.one(partition, "limit_members", [name, last])
+        found += idents
+        if last is False:
+            return found
+
+
 async def _totals(store: Store, name: str, now: int | None) -> tuple[int, int, bool]:
     """How many hold and wait for the limit's keys, and whether these are all."""
-    totals = await store.answers("totals", [name, COUNTED_MOST], now)
+    sums = await store.answers("limit_sums", [name, COUNTED_MOST], now)
     return (
-        sum(held for held, _, _ in totals),
-        sum(waiting for _, waiting, _ in totals),
-        all(row[2] for row in totals),
+        sum(held for held, _, _ in sums),
+        sum(waiting for _, waiting, _ in sums),
+        all(row[2] for row in sums),
     )
 
 

@@ -29,6 +29,7 @@ from headgate.engine.contract import (
 )
 from headgate.engine.redis.rechecking import recheck
 from headgate.engine.redis.records import or_false, or_none, try_attempt
+from headgate.engine.rules.history import numbers_of
 
 if TYPE_CHECKING:
     from headgate.engine.redis.calling import Partition
@@ -59,7 +60,8 @@ class RedisPart(Part):
         return await self._ask("register", row, now)
 
     async def heartbeat(self, worker: str, *, done: Sequence[Done] = (), now: int | None = None) -> Beat:
-        cancelling, at = await self._ask("heartbeat", [worker], now)
+        rows = [[one.at, one.queue, one.task, numbers_of(one)] for one in done]
+        cancelling, at = await self._ask("heartbeat", [worker, rows], now)
         return Beat(tuple(cancelling), at)
 
     async def retire(self, worker: str, *, now: int | None = None) -> None:

@@ -8,18 +8,18 @@ from typing import Any
 
 from headgate.engine.contract import (
     Facts,
-    Holder,
     JobView,
     QueueStatus,
     WorkerStatus,
 )
 from headgate.engine.redis.records import or_none, read_job, read_limit, read_override, read_worker
+from headgate.engine.redis.standing import holders_of, read_holders
 from headgate.engine.redis.store import Store
 from headgate.engine.rules.in_force import RuleBook
-from headgate.engine.rules.reading import Serving, queue_statuses
+from headgate.engine.rules.reading import MOST_HOLDERS, Serving, queue_statuses
 from headgate.engine.rules.reading import facts as put_together
 from headgate.engine.rules.status import key_status
-from headgate.job import JobState
+from headgate.job import Job, JobState
 from headgate.keys import Key, Use
 
 Row = list[Any]
@@ -74,18 +74,25 @@ def workers(answers: Sequence[Row]) -> list[WorkerStatus]:
     return [found[id] for id in sorted(found)]
 
 
-def facts(answer: Row, fields: Sequence[Any]) -> Facts:
-    """Why a job is where it is."""
+async def explain(store: Store, id: str, now: int | None) -> Facts | None:
+    """Why a job is where it is; None if no partition has it."""
+    answers = await store.all("explain", [id], now)
+    for partition, (answer, raw) in zip(store.partitions, answers, strict=True):
+        if answer is not False:
+            job = read_job(raw[0])
+            if answer[3] is False and job.waiting_on is not None:
+                answer[3] = await holders_of(store, partition, job.waiting_on, MOST_HOLDERS, now)
+            return _facts(answer, job)
+    return None
+
+
+def _facts(answer: Row, job: Job) -> Facts:
     book, held, waiting, holders, offered, place, earliest, paused, live, now = answer
-    job = read_job(fields)
     key = job.waiting_on
     return put_together(
         job,
         None if key is None else key_status(book_of(book), Key.of(key), held, waiting),
-        holders=[
-            Holder(id, task, or_none(worker), since, bool(reserved))
-            for id, task, worker, since, reserved in holders
-        ],
+        holders=read_holders(holders),
         offered=offered,
         place=or_none(place),
         earliest=or_none(earliest),

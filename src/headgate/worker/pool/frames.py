@@ -6,6 +6,7 @@ process    Loaded or NotLoaded once, then Progressed any number of times and End
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -38,10 +39,11 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 
 
 class Run(msgspec.Struct, frozen=True, tag="run"):
-    """Run an attempt."""
+    """Run an attempt, inside what is carried to it (hooks/carried.py)."""
 
     attempt: Attempt
     worker: str
+    carried: Mapping[str, Mapping[str, str]] = {}
 
 
 class AskToEnd(msgspec.Struct, frozen=True, tag="ask_to_end"):

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from headgate.engine.contract import Attempt
 from headgate.errors import ProcessDied
@@ -86,11 +86,13 @@ class PoolProcess:
             self.kill()
             raise ProcessDied(f"a process of the pool did not load the app within {LOADING:g} s") from None
 
-    def run(self, attempt: Attempt, worker: str, sink: Sink) -> asyncio.Future[Ended]:
+    def run(
+        self, attempt: Attempt, worker: str, sink: Sink, carried: Mapping[str, Mapping[str, str]]
+    ) -> asyncio.Future[Ended]:
         """Run an attempt. The future, not to be cancelled, has its end, or ProcessDied once the process is gone."""
         answer = self._answer = self._loop.create_future()
         self._attempt, self._sink = attempt, sink
-        self._send(frame(Run(attempt, worker)))
+        self._send(frame(Run(attempt, worker, carried)))
         return answer
 
     def runs(self, attempt: Attempt) -> bool:

@@ -132,11 +132,8 @@ class PoolChild:
         self._current = context
         token = CURRENT.set(context)
         try:
-            if task.dependencies:
-                plan = task.hooks.plan(task.name, task.dependencies)
-                value = self._dependencies.call(plan, context, task.fn, args, kwargs)
-            else:
-                value = task.fn(*args, **kwargs)
+            with task.hooks.carried.taken(said.carried):
+                value = self._call(task, context, args, kwargs)
             outcome = returned(run, value)
         except BaseException as error:  # also SystemExit: a task must not end the process
             outcome = raised(run, error)
@@ -144,6 +141,12 @@ class PoolChild:
             CURRENT.reset(token)
             self._current = None
         return outcome, None if run.error is None else _seen(run.error)
+
+    def _call(self, task: Any, context: JobContext, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not task.dependencies:
+            return task.fn(*args, **kwargs)
+        plan = task.hooks.plan(task.name, task.dependencies)
+        return self._dependencies.call(plan, context, task.fn, args, kwargs)
 
     def _progress(self, attempt: Attempt, value: str) -> None:
         self._channel.send(Progressed(value))

@@ -17,6 +17,7 @@ import msgspec
 from headgate.clock import SECOND
 from headgate.engine.contract import Attempt, Outcome, Snoozed, Succeeded
 from headgate.errors import CancelJob, FailJob, ProcessDied, RaisedInProcess, RetryLater, Snooze
+from headgate.hooks.carried import Carried
 from headgate.worker.pool.frames import Ended, Raised, outcome_of
 from headgate.worker.pool.pool import Pool
 from headgate.worker.pool.pool_process import PoolProcess
@@ -28,17 +29,19 @@ LAST_WORDS = 1.0
 
 class ProcessCalls:
     """Calls tasks in the processes of one pool. `progress` takes what they report, `begun` is told when one has its
-    process: its timeout counts from then on."""
+    process: its timeout counts from then on. `carried` travels there with each."""
 
     def __init__(
         self,
         pool: Pool,
         progress: Callable[[Attempt, str], None],
         begun: Callable[[RunningAttempt], None],
+        carried: Carried,
     ) -> None:
         self.pool = pool
         self._progress = progress
         self._begun = begun
+        self._carried = carried
 
     async def outcome(self, run: RunningAttempt) -> Outcome:
         """Run the attempt; what the store is to be told. Raises CancelledError if it was stopped."""
@@ -74,7 +77,7 @@ class ProcessCalls:
         return outcome, ended.raised
 
     async def _until_it_ends(self, run: RunningAttempt, process: PoolProcess) -> Ended:
-        answer = process.run(run.attempt, run.context.worker, self._progress)
+        answer = process.run(run.attempt, run.context.worker, self._progress, self._carried.given())
         while True:
             try:
                 return await asyncio.shield(answer)

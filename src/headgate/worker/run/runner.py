@@ -67,7 +67,9 @@ class Runner:
         self._events = events
         self._tally = Tally()
         self._pool = pool
-        self._processes = None if pool is None else ProcessCalls(pool, outbox.progress, self._arm)
+        self._processes = (
+            None if pool is None else ProcessCalls(pool, outbox.progress, self._arm, surroundings.carried)
+        )
         self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
     @property

@@ -47,6 +47,7 @@ class Surroundings:
         self._kept = KeptDependencies()
         self.middleware = hooks.middleware
         self.sealing = hooks.enqueueing.sealing
+        self.carried = hooks.carried
         self._hooks = hooks
         self._options = options
         self._threads = threads

@@ -19,7 +19,8 @@
 --
 --   0  names      unique keys in the order of (tenant, key): a step that makes an unfinished job of that key, by
 --                 enqueue, restart or import, holds it, so that a rival may go but none can come. Then the ids of new
---                 jobs, by inserting them in the order of their ids. Before both: a periodic task's tick, one row.
+--                 jobs, by inserting them in the order of their ids. Before both: a periodic task's pause and its
+--                 tick, a row each.
 --   1  rules      one advisory lock: shared by steps that decide on keys or move jobs, exclusive for those that change
 --                 numbers, which is a matter of a few rows. It comes after the names, for which a step may have to wait
 --                 until a caller's transaction ends.
@@ -36,7 +37,7 @@
 --   5  live again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that another step has
 --                 locked puts its key into `rechecks`: the next claim or sweep looks again, whatever the other one did.
 --   6  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
---   7  listeners  one row, last
+--   7  listeners  one row, last; of a heartbeat, which takes 2 only: rows of history, in their order
 --
 -- A verb waits only in 0 to 4 and 7, in this order, and within each in one global order: a circle is impossible.
 -- Holders are written by the step that holds the row of their job, or of their key where it is a reservation; meters,
@@ -56,7 +57,8 @@
 -- and forbid scans that a plan made on an empty table would be stuck with. Before 18, a scan that is made all the same
 -- seems so costly that the server would compile the statement, for a tenth of a second each time: so they forbid that,
 -- too (jit = off). What is called as a value is plpgsql, whose plans are kept for the session; functions in FROM are
--- SQL, so that they melt into the plan of their caller.
+-- SQL, so that they melt into the plan of their caller: where an argument is a query or calls a function that is VOLATILE,
+-- they do not, and before 18 the server plans them at each call, for a third of the time that a claim takes.
 --
 -- Names with a leading underscore are internal. They expect their callers to hold the locks.
 

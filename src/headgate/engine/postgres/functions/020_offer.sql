@@ -29,7 +29,11 @@ CREATE OR REPLACE FUNCTION headgate._next(p_touched text[], p_now bigint, p_know
                                           OUT alone boolean, OUT cut boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_room bigint;
+    v_touched text[];
+    v_room    bigint;
+    v_keys    text[];          -- the lines that are offered something, and how much
+    v_queues  text[];
+    v_rooms   bigint[];
 BEGIN
     IF p_touched = '{}' THEN
         seqs := '{}';
@@ -38,14 +42,16 @@ BEGIN
         cut := false;
         RETURN;
     END IF;
+    v_touched := ARRAY(SELECT DISTINCT u.key FROM unnest(p_touched) AS u (key) WHERE u.key IS NOT NULL);
     WITH rooms AS MATERIALIZED (
-        SELECT r.key, r.queue, r.n, r.room FROM headgate._rooms(p_touched, p_now) AS r WHERE r.room > 0
+        SELECT r.key, r.queue, r.n, r.room FROM headgate._rooms(v_touched, p_now) AS r WHERE r.room > 0
     )
     SELECT coalesce(array_agg(w.seq), '{}'), coalesce(array_agg(w.key), '{}'), coalesce(bool_or(w.suspicion > 0), false),
            bool_and(w.n = 1 AND w.use_keys = ARRAY[w.key] AND w.use_units = ARRAY[1::bigint] AND w.refusals = 0
                     AND w.key LIKE 'c%' AND w.task = ANY (p_known)),
-           (SELECT sum(least(m.room, {offer_most})) FROM rooms m)
-    INTO seqs, keys, suspects, alone, v_room
+           (SELECT sum(least(m.room, {offer_most})) FROM rooms m), (SELECT array_agg(m.key) FROM rooms m),
+           (SELECT array_agg(m.queue) FROM rooms m), (SELECT array_agg(m.room) FROM rooms m)
+    INTO seqs, keys, suspects, alone, v_room, v_keys, v_queues, v_rooms
     FROM (
         SELECT l.*, r.key, r.n FROM rooms r CROSS JOIN LATERAL (
             SELECT i.*, sum(i.units) OVER (ORDER BY i.priority, i.due, i.seq) AS total
@@ -64,7 +70,7 @@ BEGIN
     cut := cardinality(seqs) >= {offer_most};
     IF cardinality(seqs) < v_room THEN
         INSERT INTO headgate.rechecks (key)
-        SELECT DISTINCT r.key FROM headgate._rooms(p_touched, p_now) AS r
+        SELECT DISTINCT r.key FROM unnest(v_keys, v_queues, v_rooms) AS r (key, queue, room)
         LEFT JOIN (
             SELECT j.waiting_on AS key, j.queue, count(*) AS given FROM headgate.live j WHERE j.seq = ANY (seqs)
             GROUP BY j.waiting_on, j.queue
@@ -76,13 +82,14 @@ BEGIN
 END $$;
 
 -- What keys may offer to each queue that has waiters there: what is free, beyond what is offered in the queue.   `n` counts
--- the queues of a key. In FROM it melts into the caller's plan.   Reads: live_waiting, live_offered.
+-- the queues of a key.   p_keys   each once. In FROM it melts into the caller's plan; its keys' room is counted once.
+-- Reads: live_waiting, live_offered.
 CREATE OR REPLACE FUNCTION headgate._rooms(p_keys text[], p_now bigint)
 RETURNS TABLE (key text, queue text, n integer, room bigint)
 LANGUAGE sql STABLE AS $$
     SELECT f.key, q.queue, q.n, f.free - coalesce((SELECT sum(o.units)::bigint FROM headgate.live o
                                                    WHERE o.offered_by = f.key AND o.queue = q.queue), 0)
-    FROM headgate._free(ARRAY(SELECT DISTINCT u.key FROM unnest(p_keys) AS u (key) WHERE u.key IS NOT NULL), p_now) AS f
+    FROM (SELECT x.key, x.free FROM headgate._free(p_keys, p_now) AS x OFFSET 0) AS f
     CROSS JOIN LATERAL (
         WITH RECURSIVE q (queue, n) AS (
             SELECT min(j.queue), 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = f.key

@@ -82,10 +82,11 @@ BEGIN
     END IF;
     take_seq := '{}';
     take_key := '{}';
+    v_keys := headgate._keys_of(p_seqs);
     SELECT array_agg(f.key ORDER BY f.n), array_agg(f.free ORDER BY f.n), array_agg(0 ORDER BY f.n),
            array_agg(f.key LIKE 'r%' OR f.number IS NULL OR f.number > {offer_most} ORDER BY f.n)
     INTO v_keys, v_free, v_spent, v_sliced
-    FROM headgate._free(headgate._keys_of(p_seqs), p_now) AS f;
+    FROM headgate._free(v_keys, p_now) AS f;
 
     FOR r IN
         SELECT j.seq, j.task, j.queue, j.task = ANY (p_known) AS known, o.offered_by, j.refusals, u.keys, u.units,

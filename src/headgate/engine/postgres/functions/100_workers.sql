@@ -137,8 +137,10 @@ BEGIN
 END $$;
 
 -- Renew a lease; returns now and the jobs for which a cancel was asked, or nothing if the lease has lapsed.
--- Locks: workers (2).   Reads: live_cancelling.
-CREATE OR REPLACE FUNCTION headgate.heartbeat(p_id text, p_now bigint, OUT beat_at bigint, OUT cancelling text[])
+-- p_done   what the worker adds to the history, as JSON; NULL: nothing
+-- Locks: workers (2), rows of history (7).   Reads: live_cancelling.
+CREATE OR REPLACE FUNCTION headgate.heartbeat(p_id text, p_done json, p_now bigint, OUT beat_at bigint,
+                                              OUT cancelling text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint := headgate._now(p_now);
@@ -149,6 +151,9 @@ BEGIN
     IF FOUND THEN
         beat_at := v_now;
         cancelling := (SELECT c.ids FROM headgate._cancelling(p_id) AS c);
+        IF p_done IS NOT NULL THEN
+            PERFORM headgate._add_done(p_done);
+        END IF;
     END IF;
 END $$;
 

@@ -1,7 +1,7 @@
--- What is needed no more: full meters, starts out of their windows, rows of idle keys with what was computed for them,
--- listeners that are gone. One sweeper at a time. Returns whether there was so much that the next slice should follow at
+-- What is needed no more: full meters, starts out of their windows, history, rows of idle keys with what was computed for
+-- them, listeners that are gone. One sweeper at a time. Returns whether there was so much that the next slice should follow at
 -- once: what comes with ever new keys has to go as fast.
--- Reads: meters_full, and what _forget_starts and _forget_keys read.
+-- Reads: meters_full, and what _forget_starts, _forget_history and _forget_keys read.
 CREATE OR REPLACE FUNCTION headgate._forget(p_now bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
@@ -19,6 +19,7 @@ BEGIN
     GET DIAGNOSTICS v_gone = ROW_COUNT;
     v_many := v_gone = c_slice;
     v_many := headgate._forget_starts(p_now, c_slice) OR v_many;
+    v_many := headgate._forget_history(p_now, c_slice) OR v_many;
     DELETE FROM headgate.listeners l WHERE l.id IN (
         SELECT f.id FROM headgate.listeners f WHERE f.until <= headgate._now(NULL) FOR UPDATE SKIP LOCKED);
     RETURN headgate._forget_keys(p_now, c_slice) OR v_many;

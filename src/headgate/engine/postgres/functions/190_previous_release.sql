@@ -112,3 +112,9 @@ RETURNS TABLE (seq bigint)
 LANGUAGE sql STABLE AS $$
     SELECT w.seq FROM headgate._waiting_for(p_text, p_queue, p_task, p_tenant, p_ids, p_unique, NULL, p_before, p_most) AS w
 $$;
+
+-- A heartbeat that tells nothing of what was done.
+CREATE OR REPLACE FUNCTION headgate.heartbeat(p_id text, p_now bigint, OUT beat_at bigint, OUT cancelling text[])
+LANGUAGE sql VOLATILE AS $$
+    SELECT h.beat_at, h.cancelling FROM headgate.heartbeat(p_id, NULL, p_now) AS h
+$$;

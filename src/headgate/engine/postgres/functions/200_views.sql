@@ -22,7 +22,7 @@ SELECT e.seq, j.id, j.task, j.queue, j.tenant, j.priority, e.due, e.state, j.enq
        0::bigint AS units, e.attempt, e.tries, e.worker, e.started_at, e.ended_at, e.outcome, e.cancel_requested, e.error,
        e.result, e.progress, false AS live, NULL::text AS offered_by, NULL::integer AS refusals, false AS set_aside,
        0 AS suspicion, 0 AS lost, j.headers
-FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq;
+FROM headgate.ended e LEFT JOIN headgate.jobs j ON j.seq = e.seq;
 
 CREATE OR REPLACE VIEW headgate._jobs AS
 SELECT l.* FROM headgate._live_jobs l UNION ALL SELECT e.* FROM headgate._ended_jobs e;

@@ -15,33 +15,12 @@ SELECT id, state FROM headgate._states($1);
 -- name: find
 -- Jobs that match, newest first.   $1 states  $2 queue  $3 task  $4 tenant  $5 ids  $6 unique  $7 error
 -- $8 ended since  $9 and until  $10 after  $11 how many
--- Reads: live and ended by primary key backwards, each as far as needed, or the index of what was asked for.
-SELECT * FROM (
-    (SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
-           unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
-           cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers
-    FROM headgate._live_jobs j
-    WHERE ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queue = $2)
-      AND ($3::text IS NULL OR j.task = $3) AND ($4::text IS NULL OR j.tenant = $4)
-      AND ($5::text[] IS NULL OR j.id = ANY ($5)) AND ($6::text IS NULL OR j.unique_key = $6)
-      AND ($7::text IS NULL OR headgate._says(j.error, $7)) AND $8::bigint IS NULL AND $9::bigint IS NULL
-      AND ($10::text IS NULL
-           OR j.seq < coalesce((SELECT a.seq FROM headgate.jobs a WHERE a.id = $10), 9223372036854775807))
-    ORDER BY j.seq DESC LIMIT $11)
-    UNION ALL
-    (SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
-           unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
-           cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers
-    FROM headgate._ended_jobs j
-    WHERE ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queue = $2)
-      AND ($3::text IS NULL OR j.task = $3) AND ($4::text IS NULL OR j.tenant = $4)
-      AND ($5::text[] IS NULL OR j.id = ANY ($5)) AND ($6::text IS NULL OR j.unique_key = $6)
-      AND ($7::text IS NULL OR headgate._says(j.error, $7))
-      AND ($8::bigint IS NULL OR j.ended_at >= $8) AND ($9::bigint IS NULL OR j.ended_at < $9)
-      AND ($10::text IS NULL
-           OR j.seq < coalesce((SELECT a.seq FROM headgate.jobs a WHERE a.id = $10), 9223372036854775807))
-    ORDER BY j.seq DESC LIMIT $11)
-) AS f ORDER BY f.seq DESC LIMIT $11;
+SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
+       unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
+       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers
+FROM headgate._jobs j WHERE seq = ANY (ARRAY(
+    SELECT f.seq FROM headgate._find($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS f))
+ORDER BY j.seq DESC LIMIT $11;
 
 -- name: find_waiting
 -- The same of the jobs that wait on a key, or on any of a limit.   $1 the text of the key, or the name  $2 queue  $3 task
@@ -70,9 +49,3 @@ WHERE ($1::text[] IS NULL OR j.state = ANY ($1)) AND ($2::text IS NULL OR j.queu
 -- How many of them there are.   $1 the text of the key, or the name  $2 queue  $3 task  $4 tenant  $5 ids  $6 unique
 -- $7 error
 SELECT count(*) FROM headgate._waiting_for($1, $2, $3, $4, $5, $6, $7, 9223372036854775807, NULL);
-
--- name: queues
--- Unfinished jobs per queue and state; -1 marks a paused queue; since when the first ready one is due.
-SELECT queue, state, count(*) FROM headgate._jobs WHERE live GROUP BY queue, state
-UNION ALL SELECT queue, 'paused', -1 FROM headgate.paused
-UNION ALL SELECT queue, 'oldest', due FROM headgate._oldest();

@@ -12,13 +12,14 @@ from importlib import resources
 from typing import NamedTuple
 
 PARTS = (
-    "store", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding", "admission",
-    "lifecycle", "blame", "newcomers", "transitions", "losing", "reading", "transaction",
+    "store", "by_state", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding",
+    "admission", "lifecycle", "blame", "newcomers", "transitions", "losing", "history", "reading", "transaction",
 )  # fmt: skip
 LONE = "open"
 READING = (
-    "book", "clock", "counts", "explain", "find", "get", "keys_in_use", "limits", "orphans", "queues", "snapshot",
-    "snapshot_keys", "snapshot_rest", "states", "ticks", "totals", "workers",
+    "book", "clock", "counts", "explain", "find", "get", "history", "holders", "keys", "keys_in_use", "limit_counts",
+    "limit_members", "limit_sums", "limits", "orphans", "paused_schedules", "queues", "snapshot", "snapshot_keys",
+    "snapshot_rest", "states", "ticks", "tightest", "waiters", "workers",
 )  # fmt: skip
 """Verbs that write nothing: a server without memory still answers them."""
 FREEING = ("cancel", "delete", "heartbeat", "report_lost", "resume_worker", "retire", "sweep")

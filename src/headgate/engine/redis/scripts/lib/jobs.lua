@@ -179,3 +179,9 @@ function Store.forget_past(job)
   if job.past > 0 then Store.forgotten[job.id] = true end
   Store.news[job.id], job.past = nil, 0
 end
+
+-- A key of the partition is gone with all that stands in it.
+function Store.drop(name)
+  Store.dropped = Store.dropped or {}
+  Store.dropped[#Store.dropped + 1] = base .. name
+end

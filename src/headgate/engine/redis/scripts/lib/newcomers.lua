@@ -49,7 +49,7 @@ function Transitions.plain(way)
   local text, line = Store.folded(job), Lines.ready(need.queue)
   line.plain = line.plain or {}
   return {
-    before = sub(text, 1, Store.SEQ_AT - 1), behind = sub(text, Store.SEQ_AT + 8), line = line.plain, count = 0,
+    before = sub(text, 1, Store.SEQ_AT - 1), behind = sub(text, Store.SEQ_AT + 8), line = line.plain,
     head = format('%02d%016d', need.priority, way.due + 1e15), queue = need.queue,
   }
 end
@@ -62,7 +62,7 @@ function Transitions.add_plain(plain, id, key, spec)
   records[last + 3], records[last + 4] = base .. 'spec:' .. id, spec
   line[size + 1], line[size + 2] = '0', plain.head .. arrival .. id
   Write.put('jobs', arrival, id)
-  plain.count = plain.count + 1
+  Write.moved(false, 'ready', plain.queue, seq)
 end
 
 -- Store new jobs, all or none; answers the state of each, and {place, id} of those that were there already.
@@ -76,20 +76,13 @@ function Transitions.enqueue(packed)
     local rival = way.need.unique and Transitions.find_rival(way.need, way.on_conflict)
     if way.plain then
       Transitions.add_plain(way.plain, id, keys[i], spec)
-      states[i] = 'ready'
+      states[i], Store.readied[way.plain.queue] = 'ready', true
     elseif rival then
       states[i], there[#there + 1] = rival.state, {i, rival.id}
     else
       local job = Store.add(id, spec, way.need, now, way.due)
       Transitions.come(job)
       states[i] = job.state
-    end
-  end
-  for _, way in ipairs(ways) do
-    local plain = way.plain
-    if plain and plain.count > 0 then
-      Write.count('ready', plain.queue, plain.count)
-      Store.readied[plain.queue] = true
     end
   end
   return {states, there}

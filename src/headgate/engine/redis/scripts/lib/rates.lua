@@ -80,12 +80,10 @@ function Window.forget(ident)
   Window.spent[ident] = nil
   Write.field('spent', ident, false)
   Write.score('windows', ident, false)
-  Store.dropped = Store.dropped or {}
-  Store.dropped[#Store.dropped + 1] = base .. 'starts:' .. ident
+  Store.drop('starts:' .. ident)
 end
 
 function Window.write()
-  for _, key in ipairs(Store.dropped or {}) do call('DEL', key) end
   for ident, meter in pairs(Window.spent) do
     call('ZREMRANGEBYSCORE', meter.key, '-inf', meter.since)
     for _, start in ipairs(meter.added) do call('ZADD', meter.key, now_text, start.name) end

@@ -6,12 +6,102 @@ function Reading.fields(id)
   return found[1] and {id, unpack(found)}
 end
 
-function Reading.waiting(ident)
-  local total = 0
-  for _, queue in ipairs(Ledger.stored_queues(ident)) do
-    total = total + call('ZCARD', base .. 'wait:' .. Text.join(queue, ident))
+-- How many jobs wait on each of these keys. Nothing else is kept of a key: lists look at many of them.
+function Reading.waiting_on(idents)
+  local counts = {}
+  for first = 1, #idents, 1000 do
+    local found = call('HMGET', base .. 'waitqs', unpack(idents, first, math.min(first + 999, #idents)))
+    for i, text in ipairs(found) do
+      local ident, total = idents[first + i - 1], 0
+      for _, queue in ipairs(Ledger.queues_in(text)) do
+        total = total + call('ZCARD', base .. 'wait:' .. Text.join(queue, ident))
+      end
+      counts[first + i - 1] = total
+    end
   end
-  return total
+  return counts
+end
+
+function Reading.waiting(ident)
+  return Reading.waiting_on({ident})[1]
+end
+
+-- {ident, held, waiting, {number, at} or false} of each key.
+function Reading.counts(idents)
+  local rows, waiting = {}, Reading.waiting_on(idents)
+  for i, ident in ipairs(idents) do
+    local computed = call('HGET', base .. 'computed', ident)
+    rows[i] = {ident, call('HLEN', base .. 'held:' .. ident), waiting[i], computed and parse(computed) or false}
+  end
+  return rows
+end
+
+-- When a rate has so many tokens; false where no time will help, or none is needed.
+function Reading.earliest(ident, units)
+  local rule = Book.rule(ident)
+  if not rule.rate or not rule.limit or rule.limit == 0 then return false end
+  local meter = Ledger.meter(ident)
+  return meter.kind.when(meter, rule, units) or false
+end
+
+-- The first of some holders, given as a hash has them: {id, task, worker or false, since, whether reserved, seq}, longest
+-- first. Only the jobs that may be among them are read.
+function Reading.first_holders(fields, most)
+  local found, ids, rows = {}, {}, {}
+  for i = 1, #fields, 2 do
+    local since, reserved = string.match(fields[i + 1], '^(%d+)(r?)$')
+    found[#found + 1] = {fields[i], false, false, tonumber(since), reserved == 'r', 0}
+  end
+  table.sort(found, function(a, b) return a[4] < b[4] end)
+  local latest = found[math.min(most, #found)]
+  for i, row in ipairs(found) do
+    if row[4] > latest[4] then break end
+    ids[i] = row[1]
+  end
+  Store.load(ids)
+  for i, id in ipairs(ids) do
+    local job, row = Store.job(id), found[i]
+    if job then row[2], row[3], row[6], rows[#rows + 1] = job.need.task, job.worker, job.seq, row end
+  end
+  table.sort(rows, function(a, b)
+    if a[4] ~= b[4] then return a[4] < b[4] end
+    return a[6] < b[6]
+  end)
+  for extra = #rows, most + 1, -1 do rows[extra] = nil end
+  return rows
+end
+
+Reading.HOLDERS = 500
+
+-- The first holders of a key; false if it has too many to be read at once.
+function Reading.holders(ident, most)
+  if Ledger.held(ident) > Reading.HOLDERS then return false end
+  return Reading.first_holders(call('HGETALL', base .. 'held:' .. ident), most)
+end
+
+-- The first waiters of a key, of all queues: {id, task, queue, tenant, priority, due}; and the rank to go on behind,
+-- false at the end.
+function Reading.waiters(ident, most, after)
+  local members, rows = {}, {}
+  for _, queue in ipairs(most > 0 and Ledger.stored_queues(ident) or Lines.NONE) do
+    local line, from = base .. 'wait:' .. Text.join(queue, ident), after and '(' .. after or '-'
+    for _, member in ipairs(call('ZRANGEBYLEX', line, from, '+', 'LIMIT', '0', Text.whole(most))) do
+      members[#members + 1] = member
+    end
+  end
+  table.sort(members)
+  local last = #members >= most and members[most] or false
+  for extra = #members, most + 1, -1 do members[extra] = nil end
+  for i, member in ipairs(members) do members[i] = sub(member, 31) end
+  Store.load(members)
+  for _, id in ipairs(members) do
+    local job = Store.job(id)
+    if job then
+      local need = job.need
+      rows[#rows + 1] = {id, need.task, need.queue, need.tenant, need.priority, job.due}
+    end
+  end
+  return rows, last
 end
 
 function Reading.values(name)

@@ -15,7 +15,7 @@
 Store.LAYOUT = '>BBBdddI4I4I4dI4dddI4c0I4c0I4c0I4c0I4c0I4c0I4c0I4c0'
 Store.TAIL = '>I4I4d'
 Store.SUSPECT, Store.THREAD = 128, 64
-Store.SEQ_AT = 12 -- where in it seq stands
+Store.SEQ_AT, Store.ENDED_AT = 12, 60 -- where in it seq and ended_at stand
 Store.STATES = {'scheduled', 'ready', 'waiting', 'running', 'succeeded', 'failed', 'cancelled'}
 Store.OUTCOMES = {'succeeded', 'failed', 'cancelled', 'snoozed', 'released', 'lost'}
 Store.CODES = {

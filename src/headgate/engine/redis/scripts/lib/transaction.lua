@@ -37,12 +37,13 @@ function Transaction.reset(keys, given)
   Lines.suspected = empty(Lines.suspected)
   Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes =
     empty(Write.by_score), empty(Write.by_field), empty(Write.by_count), empty(Write.puts), empty(Write.takes)
-  Write.records = empty(Write.records)
+  Write.records, Write.by_block = empty(Write.records), empty(Write.by_block)
+  Write.spell.count, Write.spell.till = 0, 0
   Store.jobs, Store.dirty, Store.unique, Store.readied =
     empty(Store.jobs), empty(Store.dirty), empty(Store.unique), empty(Store.readied)
   Store.gone, Store.news, Store.forgotten, Store.specs =
     empty(Store.gone), empty(Store.news), empty(Store.forgotten), empty(Store.specs)
-  Store.seq, Store.ended, Store.call_workers, Store.dropped = nil, false, false, nil
+  Store.seq, Store.ended, Store.call_workers, Store.dropped, Store.indexing = nil, false, false, nil, nil
   Window.spent, Book.staged = empty(Window.spent), empty(Book.staged)
   Ledger.keys, Ledger.meters, Ledger.started = empty(Ledger.keys), empty(Ledger.meters), empty(Ledger.started)
   Ledger.claimer, Ledger.none_ready = nil, false
@@ -88,11 +89,12 @@ function Transaction.begin()
     -- While a slot moves, reading a key that is not there fails. Better here than in the middle of the writing.
     call('EXISTS', base .. 'nothing')
   end
-  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq', 'rules', 'changing')
+  Store.meta = call('HMGET', base .. 'meta', 'version', 'epoch', 'seq', 'rules', 'changing', 'unindexed')
   if not Store.meta[1] then Store.refuse('gone') end
   if tonumber(Store.meta[1]) ~= header.version then Store.refuse('version', Store.meta[1]) end
   if Store.meta[2] ~= header.epoch then Store.refuse('epoch', Store.meta[2]) end
   Book.open(Store.meta[4] or Store.meta[2])
+  Store.unindexed = tonumber(Store.meta[6]) or -1 -- jobs of older data up to this arrival have yet to be counted by state
   Book.changing, Book.goes_on = Store.meta[5] and parse(Store.meta[5]) or Lines.NONE, false
   if not now then
     local time = call('TIME')

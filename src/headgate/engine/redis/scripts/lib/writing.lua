@@ -57,29 +57,6 @@ function Write.fields(name, fields)
   Write.many('HSET', base .. name, added)
 end
 
--- So many jobs of a queue have come into a state.
-function Write.count(state, queue, by)
-  local counts = Write.of(Write.by_count, queue)
-  counts[state] = (counts[state] or 0) + by
-end
-
--- Also which queues have ready jobs, set aside or not.
-function Write.counts()
-  for queue, counts in pairs(Write.by_count) do
-    for state, by in pairs(counts) do
-      if by ~= 0 then
-        local field = state .. ':' .. queue
-        local number = call('HINCRBY', base .. 'counts', field, format('%d', by))
-        if number == 0 then call('HDEL', base .. 'counts', field) end
-        if state == 'ready' then
-          if number == 0 then call('SREM', base .. 'queues', queue) end
-          if number == by then call('SADD', base .. 'queues', queue) end
-        end
-      end
-    end
-  end
-end
-
 -- ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- Members to put into sorted sets and to take out of them, by the set's name.
@@ -123,11 +100,7 @@ end
 -- Everything that follows from what a job was and what it is.
 function Write.indexes(job)
   local was, state, queue = job.was, not Store.gone[job] and job.state, job.need.queue
-  if was ~= state then
-    local counts = Write.of(Write.by_count, queue)
-    if was then counts[was] = (counts[was] or 0) - 1 end
-    if state then counts[state] = (counts[state] or 0) + 1 end
-  end
+  if was ~= state then Write.moved(was, state, queue, job.seq) end
   if was == 'running' or state == 'running' then Write.run(job, was, state) end
   if state == 'scheduled' then
     Write.put('scheduled', format('%d', job.due), Store.by_arrival(job))
@@ -138,9 +111,12 @@ function Write.indexes(job)
     local at = job.expires_at
     if Write.expiry ~= at then Write.expiry, Write.expiry_text = at, format('%d', at) end
     Write.put('ended', Write.expiry_text, job.id)
+    if Write.LISTED[state] then Write.put(state, Store.arrival(job), job.id) end
   elseif was and Store.ENDED[was] then
     Write.take('ended', job.id)
+    if was ~= 'succeeded' then Write.unlist(job, state) end
   end
+  if job.error == Store.UNREADABLE then Write.unlist(job, state) end
   if state == 'ready' and job.readied then Store.readied[queue] = true end
 end
 
@@ -168,15 +144,19 @@ function Write.jobs()
   end
   Write.many('DEL', nil, gone)
   Write.many('MSET', nil, records)
+  Write.end_spell()
   for name, members in pairs(Write.takes) do Write.many('ZREM', base .. name, members) end
   for name, members in pairs(Write.puts) do Write.many('ZADD', base .. name, members) end
 end
 
 function Store.write()
+  if Store.dropped then Write.many('DEL', nil, Store.dropped) end
   Write.jobs()
   Lines.write()
   for name, fields in pairs(Write.by_field) do Write.fields(name, fields) end
   for name, members in pairs(Write.by_score) do Write.scores(name, members) end
   Write.counts()
+  Write.blocks()
+  if Store.indexing then Write.index_older(Store.indexing) end
   if Store.seq then call('HSET', base .. 'meta', 'seq', format('%d', Store.seq)) end
 end

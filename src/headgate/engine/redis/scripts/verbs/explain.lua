@@ -1,33 +1,8 @@
 -- explain: the facts about one job.
--- input {id}   answers false, or {{limits, overrides, computed}, held, waiting, holders, offered, place, earliest,
--- paused, workers, now}, and
--- the job's fields, raw. Cost: the holders of the key it waits on, the rule book, the workers.
+-- input {id}   answers false, or {{limits, overrides, computed}, held, waiting, holders or false, offered,
+-- place, earliest, paused, workers, now}, and the job's fields, raw. False stands for more holders than one call reads.
+-- Cost: at most 500 holders of the key it waits on, the rule book, the workers.
 local MOST_HOLDERS = 10
-
-local function holders(ident)
-  local all, found = call('HGETALL', base .. 'held:' .. ident), {}
-  for i = 1, #all, 2 do
-    local since, reserved = string.match(all[i + 1], '^(%d+)(r?)$')
-    found[#found + 1] = {id = all[i], since = tonumber(since), reserved = reserved == 'r'}
-  end
-  table.sort(found, function(a, b)
-    if a.since ~= b.since then return a.since < b.since end
-    return Store.job(a.id).seq < Store.job(b.id).seq
-  end)
-  local shown = {}
-  for i = 1, math.min(#found, MOST_HOLDERS) do
-    local job = Store.job(found[i].id)
-    shown[i] = {found[i].id, job.need.task, job.worker or false, found[i].since, found[i].reserved}
-  end
-  return shown
-end
-
-local function earliest(ident, units)
-  local rule = Book.rule(ident)
-  if not rule.rate or not rule.limit or rule.limit == 0 then return false end
-  local meter = Ledger.meter(ident)
-  return meter.kind.when(meter, rule, units) or false
-end
 
 local function workers()
   local found, leases = {}, call('ZRANGEBYSCORE', base .. 'leases', '(' .. Text.whole(now), '+inf')
@@ -52,7 +27,7 @@ local function verb(given, raw)
   local paused = call('SISMEMBER', base .. 'paused', job.need.queue) == 1
   if not ident then return {book(false), 0, 0, {}, 0, false, false, paused, workers(), now} end
   local place = call('ZRANK', Store.line(job).key, Store.rank(job)) + 1
-  return {book(ident), Ledger.held(ident), Reading.waiting(ident), holders(ident),
+  return {book(ident), Ledger.held(ident), Reading.waiting(ident), Reading.holders(ident, MOST_HOLDERS),
     Ledger.offered(ident, job.need.queue), place,
-    earliest(ident, job.units), paused, workers(), now}
+    Reading.earliest(ident, job.units), paused, workers(), now}
 end

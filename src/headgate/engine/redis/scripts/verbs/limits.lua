@@ -6,13 +6,10 @@ local LOOKS = 100
 local INDEXES = {'helds', 'waited', 'computes'}
 
 local function verb(given)
-  local name, after, found = given[1], given[2], {}
+  local name, after = given[1], given[2]
   local most = math.min(given[3], LOOKS)
   local members, beyond = Reading.slice(INDEXES, name, after and name .. '=' .. after, most)
-  for i, member in ipairs(members) do
-    local ident = Reading.ident(member)
-    local computed = call('HGET', base .. 'computed', ident)
-    found[i] = {ident, Ledger.held(ident), Reading.waiting(ident), computed and parse(computed) or false}
-  end
-  return {found, beyond and Reading.ident(members[#members]), Reading.are_alike(INDEXES, name)}
+  local idents = {}
+  for i, member in ipairs(members) do idents[i] = Reading.ident(member) end
+  return {Reading.counts(idents), beyond and idents[#idents], Reading.are_alike(INDEXES, name)}
 end

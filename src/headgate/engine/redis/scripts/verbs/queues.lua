@@ -1,13 +1,14 @@
 -- queues: jobs per state and queue, the paused queues, and since when the first of each queue's ready jobs is due.
--- input {queue …}, or false for as many of those with ready jobs as one call looks at
--- answers {{'state:queue', number …}, {paused queue …}, {queue, due …}, {queue … that were left}}
--- Cost: queues × states; per queue its lines of ready jobs, and the priorities in each.
-local MOST = 200
+-- input {queue …} to go on with, or false   answers {{'state:queue', number …}, {paused queue …}, {queue, due …}, {queue
+-- … that were left}}; the first two only where it begins. Cost: queues × states; at most 500 priorities in lines of
+-- ready jobs beyond the first queue.
+local MOST, looks = 500, 0
 
 -- Within a priority the first member is the one that was due first. `width` is that of what stands before the due time.
 local function earliest(key, width)
   local from, least = '', nil
   while from do
+    looks = looks + 1
     local member = call('ZRANGEBYLEX', key, '[' .. from, '+', 'LIMIT', '0', '1')[1]
     if not member then break end
     local due, group = tonumber(sub(member, width + 1, width + 16)) - 1e15, tonumber(sub(member, 1, width)) + 1
@@ -42,10 +43,15 @@ end
 
 local function verb(given)
   local names, dues, left, others = given or call('SMEMBERS', base .. 'queues'), {}, {}, other_lines()
-  for i, queue in ipairs(names) do
-    local due = i <= MOST and oldest(queue, others[queue])
-    if due then dues[#dues + 1], dues[#dues + 2] = queue, due end
-    if i > MOST then left[#left + 1] = queue end
+  looks = 0
+  for _, queue in ipairs(names) do
+    if looks < MOST then
+      local due = oldest(queue, others[queue])
+      if due then dues[#dues + 1], dues[#dues + 2] = queue, due end
+    else
+      left[#left + 1] = queue
+    end
   end
+  if given then return {Lines.NONE, Lines.NONE, dues, left} end
   return {call('HGETALL', base .. 'counts'), call('SMEMBERS', base .. 'paused'), dues, left}
 end

@@ -1,7 +1,7 @@
 -- sweep: what time does, each duty bounded.
 -- answers {due, lost, offered, expired, more, next_due, now, {{id, task, error} …} of jobs that failed by loss}.
--- Cost: at most 100 of all kinds together, or 10 of a kind where others have used that up.
-local MOST, LEAST, IDLE = 100, 10, 3600 * 1000000
+-- Cost: at most 100 of all kinds together, or 10 of a kind where others have used that up; 1024 jobs of older data.
+local MOST, LEAST, IDLE, INDEXED = 100, 10, 3600 * 1000000, 1024
 local left, more
 
 -- The members of a sorted set that are due.
@@ -110,8 +110,10 @@ local function verb()
   local expired = retention()
   forget_meters()
   forget_computed()
+  History.forget(until_now('minutes', Text.whole(now - History.KEPT)))
   local offered = Admission.offer()
-  more = more or changing or next(Book.changing) ~= nil
+  Store.indexing = Store.unindexed >= 0 and INDEXED or nil
+  more = more or Store.indexing ~= nil or changing or next(Book.changing) ~= nil
   Transaction.finish()
   local next_due = Transaction.next_due()
   return {due, gone, offered, expired, more, next_due, now, failed}

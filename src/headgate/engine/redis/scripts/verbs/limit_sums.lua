@@ -1,4 +1,4 @@
--- totals: how many hold and wait for any key of a limit.
+-- limit_sums: how many hold and wait for any key of a limit.
 -- input {name, how many to count at least}   answers {held, waiting, whether these are all}. Where that many keys are held
 -- or waited for, each of them counts once: not all. Cost: the keys, fewer than that many of each.
 local function idents_of(index, name)
@@ -14,8 +14,6 @@ local function verb(given)
   if held >= most or waiting >= most then return {held, waiting, false} end
   held, waiting = 0, 0
   for _, ident in ipairs(idents_of('helds', name)) do held = held + call('HLEN', base .. 'held:' .. ident) end
-  local waited = idents_of('waited', name)
-  Ledger.read_queues(waited)
-  for _, ident in ipairs(waited) do waiting = waiting + Reading.waiting(ident) end
+  for _, count in ipairs(Reading.waiting_on(idents_of('waited', name))) do waiting = waiting + count end
   return {held, waiting, true}
 end
