@@ -9,6 +9,8 @@ ADMISSION, MOVES, LIFE, BLAME = (
     f"engine/rules/{name}.py" for name in ("admission", "transitions", "lifecycle", "blame")
 )
 BOOK, STEERING, RATES = "engine/rules/in_force.py", "engine/rules/steering.py", "rates.py"
+HISTORY, SHOWN = "engine/rules/history.py", "engine/rules/reading.py"
+QUESTION, VIRTUAL = "engine/tables/question.py", "engine/tables/virtual.py"
 LEDGER, ENGINE, SWEEP, STORE, CLAIM, RECHECK = (
     f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store", "claiming", "rechecking")
 )
@@ -375,9 +377,57 @@ MUTANTS = [
     ),
     Mutant(
         STEERING,
-        "    if transitions.last_tick(name) != seen:\n        return False\n",
-        "",
+        "if transitions.last_tick(name) != seen or transitions.schedule_paused(name):",
+        "if transitions.schedule_paused(name):",
         "a tick comes once per worker",
+    ),
+    Mutant(
+        STEERING,
+        "if transitions.last_tick(name) != seen or transitions.schedule_paused(name):",
+        "if transitions.last_tick(name) != seen:",
+        "a paused task ticks",
+    ),
+    Mutant(
+        STEERING,
+        "        transitions.put_tick(name, transitions.now)\n    return there",
+        "    return there",
+        "a resumed task catches up its pause",
+    ),
+    Mutant(
+        HISTORY,
+        "max(first.longest, second.longest)",
+        "first.longest + second.longest",
+        "the longest wait is the sum of the longest",
+    ),
+    Mutant(
+        HISTORY,
+        "if pair in there or len(there) < HISTORY_MOST else OTHERS",
+        "if len(there) < HISTORY_MOST else OTHERS",
+        "a busy minute adds nothing more to the rows that it has",
+    ),
+    Mutant(
+        SHOWN,
+        "max(rule.max - held, 0)",
+        "rule.max - held",
+        "a lowered limit has less than nothing left",
+    ),
+    Mutant(
+        QUESTION,
+        'under = first in beneath and db == "main" and view in NAMES\n            return apsw.SQLITE_OK if',
+        "under = True\n            return apsw.SQLITE_OK if",
+        "SQL reads what is none of its tables",
+    ),
+    Mutant(
+        QUESTION,
+        "        return apsw.SQLITE_DENY\n\n    return authorize",
+        "        return apsw.SQLITE_OK\n\n    return authorize",
+        "SQL may do more than read",
+    ),
+    Mutant(
+        VIRTUAL,
+        "nothing = any(value is None for value in values)",
+        "nothing = bool(values)",
+        "what SQL looks for by a column of the store is not there",
     ),
     Mutant(
         MOVES,

@@ -7,9 +7,9 @@ import re
 from tests.mutants import rates
 from tests.mutants.mutant import SOURCE, Herd, Mutant
 
-LEDGER, STEP, REPORT, SWEEP, CLAIM, TURN = (
+LEDGER, STEP, REPORT, SWEEP, CLAIM, TURN, OVERVIEW = (
     f"engine/sqlite/{name}.py"
-    for name in ("ledger", "transaction", "reporting", "sweeping", "claiming", "claim_context")
+    for name in ("ledger", "transaction", "reporting", "sweeping", "claiming", "claim_context", "overview")
 )
 
 
@@ -31,6 +31,15 @@ def _statement(name: str, find: str, replace: str, breaks: str) -> Mutant:
 
 
 MUTANTS = [
+    # how the store stands
+    Mutant(OVERVIEW, "of_key(transaction, Key.of(ident), max(most + 1, COUNTED_MOST))", "of_key(transaction, Key.of(ident))", "a key with more than a thousand holders shows room"),
+    Mutant(OVERVIEW, "        if count == most:\n            partial.add(state)", "        pass", "totals that stopped counting do not say so"),
+    Mutant(OVERVIEW, "islice(merge(*lines), most)", "islice((row for line in lines for row in line), most)", "waiters of a key are shown queue by queue"),
+    Mutant(OVERVIEW, "key=lambda key: (-found[key], key)", "key=lambda key: (found[key], key)", "the tightest keys are the loosest"),
+    Mutant(STEP, "            there.add(pair)\n", "", "a beat tells any number of queues apart"),
+    _statement("in_states", "ORDER BY seq DESC", "ORDER BY seq", "the first jobs of a rare state are the oldest"),
+    _statement("forget_history", "WHERE at <= ?1", "WHERE at < ?1", "history is kept a moment too long"),
+    _statement("history", "WHERE at >= ?1", "WHERE at > ?1", "history begins a minute late"),
     # the ledger's counts
     Mutant(LEDGER, "            self._held[key] += 1\n", "            pass\n", "a slot that is taken does not count in its own step"),
     Mutant(LEDGER, "            self._offered[offered_by, job.queue] += units\n", "            pass\n", "an offer does not count in its own step"),

@@ -5,15 +5,20 @@ from __future__ import annotations
 from tests.mutants import hooks
 from tests.mutants.mutant import Herd, Mutant
 
-LOOP, MESSAGES, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TICKER, SWEEP, TIMING, DUTY = (
+LOOP, MESSAGES, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TALLY, TICKER, SWEEP, TIMING, DUTY = (
     f"worker/{name}.py"
     for name in (
         "run/exchange_loop", "run/messages", "run/lease", "run/outbox", "run/runner", "run/running_attempt", "run/outcome", "run/worker_run", "run/part_run",
-        "run/suspects", "run/capacity", "duties/ticker", "duties/sweep", "timing", "duties/duty",
+        "run/suspects", "run/capacity", "run/tally", "duties/ticker", "duties/sweep", "timing", "duties/duty",
     )
 )  # fmt: skip
 
 MUTANTS = [
+    # history
+    Mutant(TALLY, "        rows, self._rows = self._rows, {}\n", "        rows = self._rows\n", "what was done is told with every beat again"),
+    Mutant(RUNNER, "                run.begun = True\n", "", "a start counts once per beat"),
+    Mutant(PART_RUN, "                if done := self.runner.done():\n                    await self.lease.renew(done)\n", "", "what was done since the last beat is not told"),
+    Mutant(TICKER, "            if task.name not in paused:\n                await", "            if True:\n                await", "jobs of a paused task are prepared in vain"),
     # exchanges and doubt
     Mutant(MESSAGES, "        self._number += 1\n", "        self._number = max(self._number, 1)\n", "messages are not numbered anew"),
     Mutant(MESSAGES, "        self.doubt = True\n        if self._unanswered", "        if self._unanswered", "a message without an answer leaves no doubt"),

@@ -96,6 +96,9 @@ class _Probe:
             "limits page": lambda: engine.limits("grown", limit=EACH),
             "jobs page": lambda: engine.find(Filter(), limit=EACH),
             "states": lambda: engine.states([job.id for job in jobs]),
+            "totals": lambda: engine.totals(most=EACH),
+            "keys": lambda: engine.keys([job.uses[0].key for job in jobs], holders=EACH, waiters=EACH),
+            "history": lambda: engine.history(0),
             "explain": lambda: engine.explain(f"first{-EACH}"),
         }
 
