@@ -72,6 +72,7 @@ __all__ = [
     "AsyncTask",
     "AttemptInfo",
     "AuditReport",
+    "BacklogFull",
     "CancelJob",
     "Changed",
     "Codec",

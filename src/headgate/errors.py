@@ -6,6 +6,7 @@ HeadgateError
 ├── JobNotFound           no job has this id
 ├── LimitNotFound         no limit of this name is declared
 ├── JobExists             a job with this id (or this unique key) is there already
+├── BacklogFull           as many jobs wait as may; nothing was stored
 ├── WrongState            the job is not in a state in which this can be done
 ├── LeaseLost             the worker no longer owns what it reports about
 ├── StaleMessage          a worker's message that a later one has overtaken
@@ -53,6 +54,14 @@ class JobExists(HeadgateError):
     def __init__(self, message: str, job_id: str = "") -> None:
         super().__init__(message)
         self.job_id = job_id
+
+
+class BacklogFull(HeadgateError):
+    """As many jobs wait for a limit, or in a queue, as may (`max_waiting`); nothing was stored. `limit` is its key."""
+
+    def __init__(self, message: str, limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class WrongState(HeadgateError):

@@ -500,8 +500,8 @@ MUTANTS = [
     ),
     Mutant(
         SWEEP,
-        "        if idle and at <= transaction.now - KEEP_COMPUTED:",
-        "        if at <= transaction.now - KEEP_COMPUTED:",
+        "        if idle and at <= transaction.now - KEEP_NUMBERS:",
+        "        if at <= transaction.now - KEEP_NUMBERS:",
         "computed numbers of keys in use are forgotten",
     ),
     Mutant(

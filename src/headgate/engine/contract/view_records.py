@@ -41,6 +41,7 @@ class Holder(Record, frozen=True):
     worker: str | None
     since: int
     reserved: bool
+    units: int = 1
 
 
 class Waiter(Record, frozen=True):
@@ -118,6 +119,9 @@ class JobView(Record, frozen=True):
     set_aside: bool
     suspicion: int = 0
     lost: int = 0
+    tag: int = 0
+    share: str | None = None
+    start_by: int | None = None
 
 
 class Snapshot(Record, frozen=True):
@@ -137,6 +141,8 @@ class Snapshot(Record, frozen=True):
     now: int
     most: Mapping[str, int] = {}
     unsettled: frozenset[str] = frozenset()
+    units: Mapping[str, Mapping[str, int]] = {}
+    """How many units of a key each of its holders has, where these are not one."""
     torn: bool = False
     """Whether it was read in several steps between which the store changed: a problem that it shows counts only if a
     second snapshot shows it, too."""

@@ -65,8 +65,8 @@ def _waits_on(job: Stored, text: str) -> bool:
 
 
 def held_counts(store: MemoryStore) -> dict[str, int]:
-    """Holder records per key."""
-    return {key: len(holders) for key, holders in store.holders.items()}
+    """Units held per key."""
+    return {key: store.held(key) for key in store.holders}
 
 
 def waiting_counts(store: MemoryStore) -> dict[str, int]:
@@ -100,8 +100,8 @@ def keys_in_use(
 
 
 def _computed_at(store: MemoryStore, key: str) -> int | None:
-    computed = store.book.computed.get(key)
-    return computed[1] if computed else None
+    numbers = store.book.numbers.get(key)
+    return numbers.computed_at if numbers else None
 
 
 def queues(store: MemoryStore) -> list[QueueStatus]:
@@ -146,14 +146,21 @@ def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> 
 def status(store: MemoryStore, key: str) -> LimitStatus:
     """One key with how many hold it and wait for it."""
     waiting = sum(len(line) for line in store.waiting.get(key, {}).values())
-    return key_status(store.book, Key.of(key), len(store.holders.get(key, ())), waiting)
+    return key_status(store.book, Key.of(key), store.held(key), waiting)
 
 
 def holders(store: MemoryStore, key: str, most: int) -> tuple[Holder, ...]:
     """What holds a key, longest first."""
     found = sorted(store.holders.get(key, {}).values(), key=lambda holding: (holding.since, holding.job.seq))
     return tuple(
-        Holder(holding.job.id, holding.job.task, holding.job.worker, holding.since, holding.reserved)
+        Holder(
+            holding.job.id,
+            holding.job.task,
+            holding.job.worker,
+            holding.since,
+            holding.reserved,
+            holding.units,
+        )
         for holding in found[:most]
     )
 
@@ -172,7 +179,17 @@ def snapshot(store: MemoryStore, ledger: MemoryLedger, admission: Admission[Stor
         workers=frozenset(store.workers),
         now=now,
         most=most_tokens(ledger.rule, store.waiting),
+        units=_larger_units(store),
     )
+
+
+def _larger_units(store: MemoryStore) -> dict[str, dict[str, int]]:
+    """Holders' units where these are not one."""
+    units = {
+        key: {id: holding.units for id, holding in held.items() if holding.units != 1}
+        for key, held in store.holders.items()
+    }
+    return {key: held for key, held in units.items() if held}
 
 
 def _view(job: Stored, ledger: MemoryLedger) -> JobView:
@@ -193,6 +210,9 @@ def _view(job: Stored, ledger: MemoryLedger) -> JobView:
         set_aside=job.set_aside == UNKNOWN_TASK,
         suspicion=job.suspicion,
         lost=job.lost,
+        tag=job.tag,
+        share=job.spec.share,
+        start_by=job.start_by,
     )
 
 
@@ -204,6 +224,10 @@ def next_due(store: MemoryStore) -> int | None:
         h.expires_at for held in store.holders.values() for h in held.values() if h.expires_at is not None
     ]
     times += list(store.timers.values())
+    times += [weight.until for weight in store.book.weights.values() if weight.until is not None]
+    times += [gate.open_at(store.book.number(Key.of(key))) for key, gate in store.book.gates.items()]
+    if (first := store.starting.head()) is not None:
+        times.append(first[0])
     if (head := store.scheduled.head()) is not None:
         times.append(head[0])
     return min(times, default=None)

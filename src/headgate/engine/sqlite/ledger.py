@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from headgate.engine.contract import Attempt, Settings
 from headgate.engine.rules.admission import Rule, fewest_refusals
+from headgate.engine.rules.full import Policy
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.rows import GARBLED, Candidate, EndedAttempt, inserted, own_uses, saved, to_json
@@ -130,8 +131,8 @@ class SqliteLedger:
         self.execute(sql("adopt"), (key, self.now, task, queue))
         self._recount([key])
 
-    def holds(self, key: str, job: Row) -> bool:
-        return self._may_reserve(job) and key in self._reservations(job)
+    def holds(self, key: str, job: Row) -> int:
+        return int(self._may_reserve(job) and key in self._reservations(job))
 
     def meter(self, key: str) -> Meter:
         found = self._meters.get(key)
@@ -189,13 +190,16 @@ class SqliteLedger:
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, key: str, job: Row, *, reserved: bool) -> None:
+    def take(self, key: str, job: Row, units: int, *, reserved: bool) -> None:
         if job.refusals is None or not self.holds(key, job):
             self._held[key] += 1
         self._takes.append((key, job.seq, int(reserved)))
         self._pending = True
 
-    def spend(self, key: str, pace: Pace, units: int) -> None:
+    def policy(self, key: str) -> Policy | None:
+        return self.book.policy(key)
+
+    def spend(self, key: str, pace: Pace, units: int, job: Row) -> None:
         meter = self.meter(key)
         meter.spend(pace, units, self.now)
         if isinstance(meter, Bucket):

@@ -130,8 +130,8 @@ def keys_in_use(
     while start is not None and len(found) < limit:
         keys, start = _used(transaction, name, start, limit)
         for key in keys[: limit - len(found)] if computed_before is None else keys:
-            computed = transaction.book.computed_for(key)
-            at = computed and computed[1]
+            numbers = transaction.book.numbers_of(key)
+            at = numbers and numbers.computed_at
             if (computed_before is None or (at or 0) < computed_before) and len(found) < limit:
                 held, waiting = transaction.execute(sql("key_counts"), (key,)).fetchall()[0]
                 found.append(KeyInUse(key, transaction.book.number(Key.of(key)), held, waiting, at))

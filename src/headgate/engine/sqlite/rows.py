@@ -44,8 +44,8 @@ class Candidate:
     """
 
     __slots__ = (
-        "id", "offered_by", "order", "queue", "refusals", "row", "seq", "set_aside", "suspicion", "task", "units",
-        "uses", "waiting_on",
+        "id", "offered_by", "order", "priority", "queue", "refusals", "row", "seq", "set_aside", "start_by",
+        "suspicion", "task", "units", "uses", "waiting_on",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +56,8 @@ class Candidate:
             self.refusals, self.suspicion, _,
         ) = row  # fmt: skip
         self.order = priority, due, self.seq
+        self.priority = priority
+        self.start_by: int | None = None
         self.uses = uses
         self.waiting_on = waiting_on
         self.offered_by = offered_by

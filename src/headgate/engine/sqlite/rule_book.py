@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headgate.engine.contract import Limit, Override
-from headgate.engine.rules.in_force import Computed, RuleBook
+from headgate.engine.contract import KeyNumbers, Limit, Override
+from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.statements import sql
 
@@ -30,14 +30,14 @@ class FileBook(RuleBook):
         self.unsettled: frozenset[str] = frozenset()
         self.terms: int | None = None
         self.looked_at_computed = 0
-        self._known: dict[str, Computed | None] = {}
+        self._known: dict[str, KeyNumbers | None] = {}
 
-    def computed_for(self, ident: str) -> Computed | None:
+    def numbers_of(self, ident: str) -> KeyNumbers | None:
         if ident not in self._known:
             if len(self._known) > MOST_KNOWN:
                 self._known.clear()
             rows = self.connection.execute(sql("computed"), (ident,)).fetchall()
-            self._known[ident] = rows[0] if rows else None
+            self._known[ident] = _numbers(*rows[0]) if rows else None
         return self._known[ident]
 
     def changed(self) -> None:
@@ -80,3 +80,7 @@ def _read(connection: Connection) -> FileBook:
     book.overrides = {(o.name, o.value, o.tenant): o for o in overrides}
     book.unsettled = frozenset(name for name, _ in connection.execute(sql("unsettled")))
     return book
+
+
+def _numbers(number: int, at: int) -> KeyNumbers:
+    return KeyNumbers(at, number, at)

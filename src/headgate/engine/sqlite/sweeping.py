@@ -6,7 +6,7 @@ from functools import cache, partial
 
 from headgate.engine.contract import LostJob, Swept
 from headgate.engine.rules.history import HISTORY_KEPT
-from headgate.engine.rules.in_force import KEEP_COMPUTED
+from headgate.engine.rules.in_force import KEEP_NUMBERS
 from headgate.engine.sqlite.key_ranges import parsed
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Transaction
@@ -24,7 +24,7 @@ def next_due(transaction: Transaction) -> int | None:
 def nothing_due(transaction: Transaction) -> Swept | None:
     """A look without a transaction: the usual sweep finds nothing."""
     due = next_due(transaction)
-    rest = transaction.execute(sql("next_expiry"), (KEEP_COMPUTED, HISTORY_KEPT)).fetchall()[0]
+    rest = transaction.execute(sql("next_expiry"), (KEEP_NUMBERS, HISTORY_KEPT)).fetchall()[0]
     if any(time is not None and time <= transaction.now for time in (due, *rest)):
         return None
     return Swept(0, 0, 0, 0, False, due, transaction.now)
@@ -127,7 +127,7 @@ def _window(transaction: Transaction, key: str) -> int:
 def _forget_computed(transaction: Transaction) -> None:
     """Numbers of idle keys. One that is in use may be old, too, where no worker computes: the next sweep goes on behind
     it, and begins anew at the end."""
-    book, until = transaction.book, transaction.now - KEEP_COMPUTED
+    book, until = transaction.book, transaction.now - KEEP_NUMBERS
     rows = transaction.execute(sql("old_computed"), (book.looked_at_computed, until, SWEEP_MOST)).fetchall()
     book.looked_at_computed = rows[-1][1] if len(rows) == SWEEP_MOST else 0
     for key, _, idle in rows:

@@ -11,6 +11,7 @@ from headgate.engine.contract import (
     Enqueued,
     ImportedJob,
     ImportResult,
+    KeyNumbers,
     Limit,
     Lost,
     Override,
@@ -66,9 +67,9 @@ class Transaction(Transitions):
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+    def enqueue(self, jobs: Sequence[NewJob], *, entering: bool = True) -> list[Enqueued]:
         self.count_for(jobs)
-        return super().enqueue(jobs)
+        return super().enqueue(jobs, entering=entering)
 
     def count_for(self, jobs: Iterable[NewJob | Stored]) -> None:
         """Read what the arrival of these jobs will ask for, in two statements."""
@@ -76,14 +77,14 @@ class Transaction(Transitions):
         self.ledger.count_held({key for key, _ in used})
         self.ledger.count_offered(used)
 
-    def come(self, job: Stored) -> None:
+    def come(self, job: Stored, *, entering: bool = False, returning: bool = False) -> None:
         """A newcomer stands behind those that wait already, also where these have not been looked at yet since their
         limit was changed."""
         if self.book.unsettled:
             for use in self.ledger.uses(job):
                 if Key.of(use.key).name in self.book.unsettled:
                     self.admission.touch(use.key)
-        super().come(job)
+        super().come(job, entering=entering, returning=returning)
 
     def job(self, id: str) -> Stored | None:
         self.ledger.flush()
@@ -311,8 +312,8 @@ class Transaction(Transitions):
             self.book.overrides[scope] = override
         self.execute(sql("rules_changed"))
 
-    def put_computed(self, key: str, number: int) -> None:
-        self.execute(sql("put_computed"), (key, number, self.now))
+    def put_numbers(self, key: str, numbers: KeyNumbers) -> None:
+        self.execute(sql("put_computed"), (key, numbers.computed, numbers.computed_at))
         self.execute(sql("computed_changed"))
 
     def forget_computed(self, key: str) -> None:
