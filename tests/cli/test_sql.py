@@ -81,9 +81,10 @@ def test_no_rows_are_said(store: Headgate) -> None:
 def test_every_store_has_the_same_tables(kind: str, tmp_path: Path, headgate: Headgate) -> None:
     with fresh_url(kind, tmp_path) as url:
         with App(url) as app:
-            job = {"limits": [ConcurrencyLimit(1, scope="printer", key="a")], "queue": "labels"}
+            limits = [ConcurrencyLimit(1, scope="printer", key="a")]
             for number in range(3):
-                app.enqueue_sync(app.raw_job("print", {"order": number}, id=f"j{number}", **job))
+                job = app.raw_job("print", {"order": number}, id=f"j{number}", queue="labels", limits=limits)
+                app.enqueue_sync(job)
         asked = {
             "select id, state from jobs where state = 'waiting' order by id": [["j1", "waiting"], ["j2", "waiting"]],
             "select job from waiters where key = 'printer=a' order by job": [["j1"], ["j2"]],

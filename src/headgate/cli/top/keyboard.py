@@ -53,7 +53,8 @@ def keyboard(press: Callable[[str], None]) -> Generator[None]:
             sent = ""
         if not sent:
             loop.remove_reader(source)
-        for key in KEYS.findall(sent) or [sent]:
+        keys: list[str] = KEYS.findall(sent)
+        for key in keys or [sent]:
             press(NAMES.get(key, key))
 
     before = termios.tcgetattr(source)
