@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -22,7 +22,9 @@ PATIENCE = 30
 class Served:
     """`with Served(make) as served:`; `make` builds the app on the thread's own event loop."""
 
-    def __init__(self, make: Callable[[], App], *, auth: Auth = None, concurrency: int = 60, **options: Any) -> None:
+    def __init__(
+        self, make: Callable[[], App], *, auth: Auth = None, concurrency: int = 60, **options: Any
+    ) -> None:
         self._make = make
         self._auth = auth
         self._options = options
@@ -41,7 +43,9 @@ class Served:
             raise self._failed
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(PATIENCE)
@@ -62,7 +66,10 @@ class Served:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self.app = self._make()
         config = uvicorn.Config(
-            asgi(self.app, auth=self._auth, **self._options), log_config=None, timeout_graceful_shutdown=1, lifespan="off"
+            asgi(self.app, auth=self._auth, **self._options),
+            log_config=None,
+            timeout_graceful_shutdown=1,
+            lifespan="off",
         )
         server = uvicorn.Server(config)
         server.install_signal_handlers = lambda: None  # type: ignore[method-assign]

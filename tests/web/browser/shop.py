@@ -44,6 +44,7 @@ class Shop:
         self._past = True
         self._dice = random.Random(5)
         _declare(self)
+        _declare_more(self)
 
     async def work(self, seconds: float) -> None:
         """What a task does: in the past a moment, later until it is told to go on."""
@@ -64,9 +65,17 @@ class Shop:
         app, dice = self.app, self._dice
         rush = 1 + minute / 30 + (1.5 if 38 <= minute <= 44 else 0)
         tasks = app.tasks
-        jobs = [tasks["send_receipt"].job(f"customer{dice.randrange(900)}@example.org") for _ in range(int(9 * rush))]
-        jobs += [tasks["sync"].job(dice.randrange(400), account=f"acct_{dice.randrange(80, 99)}") for _ in range(int(6 * rush))]
-        jobs += [tasks["resize"].job(f"photo-{dice.randrange(10_000)}.jpg") for _ in range(dice.randrange(1, 4))]
+        jobs = [
+            tasks["send_receipt"].job(f"customer{dice.randrange(900)}@example.org")
+            for _ in range(int(9 * rush))
+        ]
+        jobs += [
+            tasks["sync"].job(dice.randrange(400), account=f"acct_{dice.randrange(80, 99)}")
+            for _ in range(int(6 * rush))
+        ]
+        jobs += [
+            tasks["resize"].job(f"photo-{dice.randrange(10_000)}.jpg") for _ in range(dice.randrange(1, 4))
+        ]
         if minute == 41:
             jobs += [tasks["send_receipt"].job(f"customer{n}@example.org", broken=True) for n in range(28)]
         if minute in (12, 50, 55):
@@ -86,8 +95,13 @@ class Shop:
         jobs += [tasks["sync"].job(n, account="acct_85") for n in range(100, 105)]
         jobs += [tasks["resize"].job(f"photo-{n}.jpg") for n in range(17)]
         jobs += [tasks["ask_model"].job(f"Describe article {n} in two sentences.") for n in range(30)]
-        jobs += [tasks["send_receipt"].options(delay=60 * n).job(f"late{n}@example.org") for n in range(1, 25)]
-        jobs += [tasks[LONG].options(tenant="wholesale-of-the-northern-provinces").job(LONG_VALUE) for _ in range(3)]
+        jobs += [
+            tasks["send_receipt"].options(delay=60 * n).job(f"late{n}@example.org") for n in range(1, 25)
+        ]
+        jobs += [
+            tasks[LONG].options(tenant="wholesale-of-the-northern-provinces").job(LONG_VALUE)
+            for _ in range(3)
+        ]
         jobs += [tasks["render_report"].options(id="report-2026-11").job("2026-11")]
         await app.enqueue_many(jobs)
 
@@ -106,9 +120,14 @@ def _declare(shop: Shop) -> None:
     @app.task(
         queue="crm",
         retry=Retry(attempts=5, delay=12, jitter=0),
-        limits=[ConcurrencyLimit("account", max_concurrent=5, scope="crm"), RateLimit("account", limit=100, per=60, scope="crm.rate")],
+        limits=[
+            ConcurrencyLimit("account", max_concurrent=5, scope="crm"),
+            RateLimit("account", limit=100, per=60, scope="crm.rate"),
+        ],
     )
-    async def sync(customer: Annotated[int, ConcurrencyLimit(1)], account: str, fails: int = 0) -> dict[str, int]:
+    async def sync(
+        customer: Annotated[int, ConcurrencyLimit(1)], account: str, fails: int = 0
+    ) -> dict[str, int]:
         await shop.work(0.2)
         if current_job().attempt <= fails:
             raise TimeoutError("no answer from the CRM in 10 s")
@@ -122,6 +141,10 @@ def _declare(shop: Shop) -> None:
     async def ask_model(prompt: str) -> str:
         return "A fine article."
 
+
+def _declare_more(shop: Shop) -> None:
+    app = shop.app
+
     @app.task(queue="imports", retry=Retry(attempts=1))
     async def import_feed(feed: str, broken: bool = False) -> None:
         await shop.work(0.1)
@@ -133,7 +156,9 @@ def _declare(shop: Shop) -> None:
         current_job().progress({"done": 640, "total": 1000, "page": "customers"})
         await shop.work(0.1)
 
-    @app.task(name=LONG, queue="default", limits=[ConcurrencyLimit("region", max_concurrent=1, scope="region")])
+    @app.task(
+        name=LONG, queue="default", limits=[ConcurrencyLimit("region", max_concurrent=1, scope="region")]
+    )
     async def recalculate(region: str) -> None:
         await shop.work(0.1)
 

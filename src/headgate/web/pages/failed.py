@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headgate.app.failures import FailureGroup, Failures
+from headgate.web.api.shown import failures_shown, hides
 from headgate.web.pages.view import Context, View
 
 SINCE = {"3600": "1 h", "21600": "6 h", "86400": "24 h", "604800": "7 d", "": "all"}
@@ -38,9 +39,12 @@ async def _read(view: View, since: int | None, task: str | None, queue: str | No
     async def read() -> Failures:
         return await view.app.failures(size=LOOKED_AT, since=since, task=task, queue=queue)
 
-    if task or queue:
-        return await read()
-    return await view.readings.get(("failures", since), 3, read)
+    found = await (read() if task or queue else view.readings.get(("failures", since), 3, read))
+    if not hides(view.who, view.settings):
+        return found
+    newest = [group.ids[0] for group in found.groups]
+    jobs = await view.app.jobs(ids=newest, size=len(newest)) if newest else []
+    return failures_shown(found, {job.id: job for job in jobs}, view.who, view.settings)
 
 
 def _group(group: FailureGroup, since: str) -> dict[str, Any]:

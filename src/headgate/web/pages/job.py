@@ -14,7 +14,7 @@ from headgate.app.info import JobInfo
 from headgate.app.store_info import KeyInfo
 from headgate.clock import span
 from headgate.job import JobState
-from headgate.web.api.shown import HIDDEN
+from headgate.web.api.shown import sentence
 from headgate.web.pages.view import Context, View
 
 PACE = 15 * 60
@@ -35,7 +35,7 @@ async def job(view: View) -> Context:
     return {
         "title": f"{info.task} {info.id}",
         "job": shown,
-        "sentence": _sentence(explained, info, shown, keys),
+        "sentence": _sentence(sentence(explained, info, view.who, view.settings), explained, info, keys),
         "pace": await _pace(view, info, explained, keys),
         "lights": [_light(info, key) for key in keys],
         "line": _line(shown, await view.readings.now()),
@@ -47,11 +47,9 @@ async def job(view: View) -> Context:
 # ── the sentence ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _sentence(explained: Explanation, info: JobInfo, shown: JobInfo, keys: list[KeyInfo]) -> list[Any]:
+def _sentence(told: str, explained: Explanation, info: JobInfo, keys: list[KeyInfo]) -> list[Any]:
     """What `explain` says, without the job's own name, in pieces: texts, and what can be opened or is a time."""
-    text = "It " + str(explained).removeprefix(f"Job {info.id} ({info.task}) ")
-    if info.error and shown.error != info.error:
-        text = f"{text.partition(': ')[0]}: {HIDDEN}"
+    text = "It " + told.removeprefix(f"Job {info.id} ({info.task}) ")
     links: dict[str, dict[str, Any]] = {id: {"kind": "job", "text": id} for id in explained.holders}
     if explained.key:
         tenant = next((one.limit.tenant for one in keys if one.limit.key == explained.key), None)

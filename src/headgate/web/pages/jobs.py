@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from headgate.app.filters import JobFilter
 from headgate.job import JobState
+from headgate.web.api.matching import moment
 from headgate.web.api.pages import cursor, place
 from headgate.web.pages.view import ROWS, Context, View
 
@@ -33,18 +34,10 @@ async def jobs(view: View) -> Context:
 
 def _filter(view: View) -> dict[str, Any]:
     given: dict[str, Any] = {name: view.asked(name) for name in TEXTS}
-    given |= {name: _moment(view.asked(name)) for name in TIMES}
+    given |= {name: moment(view.asked(name)) for name in TIMES}
     given |= {"state": view.asked_all("state"), "ids": _ids(view)}
     return {name: value for name, value in given.items() if value}
 
 
 def _ids(view: View) -> list[str]:
     return [id for one in view.asked_all("ids") for id in one.split()]
-
-
-def _moment(text: str) -> str | float:
-    """A time, or so many seconds ago."""
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -7,17 +7,39 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headgate.app.app import App
 from headgate.app.info import LimitInfo, QueueInfo, WorkerInfo
 from headgate.app.store_info import HistoryInfo, KeyInfo, TotalsInfo
+from headgate.web.events import COUNTED, LONGEST_REST, SHARE
 
 T = TypeVar("T")
-MOST = 10_000
 SAMPLES = 120
 """Readings of the totals that are remembered, for the small curves."""
 CLOCK_LASTS = 30.0
+
+
+class Reading(Generic[T]):
+    """One reading, under way or done."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
+        self._begun = time.monotonic()
+        self._took = 0.0
+        self.task = asyncio.ensure_future(self._run(read))
+
+    def serves(self, seconds: float) -> bool:
+        """Whether it is fresh enough: the slower the store was, the longer it is left alone."""
+        if not self.task.done():
+            return True
+        if self.task.cancelled() or self.task.exception() is not None:
+            return False
+        return time.monotonic() - self._begun < max(seconds, min(LONGEST_REST, SHARE * self._took))
+
+    async def _run(self, read: Callable[[], Awaitable[T]]) -> T:
+        answer = await read()
+        self._took = time.monotonic() - self._begun
+        return answer
 
 
 class Readings:
@@ -25,29 +47,19 @@ class Readings:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._kept: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
+        self._kept: dict[Hashable, Reading[Any]] = {}
         self.samples: deque[TotalsInfo] = deque(maxlen=SAMPLES)
 
     async def get(self, name: Hashable, seconds: float, read: Callable[[], Awaitable[T]]) -> T:
-        """A reading that is at most so old. Names come from a fixed set."""
+        """A reading that is about so old at most. Names come from a fixed set."""
         kept = self._kept.get(name)
-        if kept is None or self._is_stale(kept, seconds):
-            kept = (time.monotonic(), asyncio.ensure_future(_run(read)))
-            self._kept[name] = kept
-        try:
-            return await asyncio.shield(kept[1])
-        except BaseException:
-            if self._kept.get(name) is kept and kept[1].done():
-                del self._kept[name]
-            raise
+        if kept is None or not kept.serves(seconds):
+            kept = self._kept[name] = Reading(read)
+        return await asyncio.shield(kept.task)
 
     def forget(self) -> None:
         """A change was made here: its author sees it at once."""
         self._kept = {name: kept for name, kept in self._kept.items() if name == "clock"}
-
-    def _is_stale(self, kept: tuple[float, asyncio.Task[Any]], seconds: float) -> bool:
-        begun, task = kept
-        return task.done() and time.monotonic() - begun > seconds
 
     # ── what pages share ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -55,7 +67,7 @@ class Readings:
         """How many jobs stand in each state."""
 
         async def read() -> TotalsInfo:
-            totals = await self._app.totals(most=MOST)
+            totals = await self._app.totals(most=COUNTED)
             self.samples.append(totals)
             return totals
 
@@ -63,7 +75,7 @@ class Readings:
 
     async def queues(self) -> list[QueueInfo]:
         """All queues."""
-        return await self.get("queues", 0.9, lambda: self._app.queues(most=MOST))
+        return await self.get("queues", 0.9, lambda: self._app.queues(most=COUNTED))
 
     async def workers(self) -> list[WorkerInfo]:
         """All workers."""
@@ -94,7 +106,3 @@ class Readings:
 
         at, read_at = await self.get("clock", CLOCK_LASTS, read)
         return (at + timedelta(seconds=time.monotonic() - read_at)).astimezone(UTC)
-
-
-async def _run(read: Callable[[], Awaitable[T]]) -> T:
-    return await read()

@@ -14,8 +14,6 @@ from headgate.web.roles import Identity
 from headgate.web.settings import WebSettings
 
 ROWS = 50
-MOST = 10_000
-"""Jobs of one state that are counted at most: a page says 10,000+ and stays cheap."""
 
 
 class View:
