@@ -137,13 +137,13 @@ def _declare(shop: Shop) -> None:
     async def resize(photo: str) -> None:
         await shop.work(0.1)
 
-    @app.task(queue="models", limits=[RateLimit(12, per=60, scope="tokens", key="openai")])
-    async def ask_model(prompt: str) -> str:
-        return "A fine article."
-
 
 def _declare_more(shop: Shop) -> None:
     app = shop.app
+
+    @app.task(queue="models", limits=[RateLimit(12, per=60, scope="tokens", key="openai")])
+    async def ask_model(prompt: str) -> str:
+        return "A fine article."
 
     @app.task(queue="imports", retry=Retry(attempts=1))
     async def import_feed(feed: str, broken: bool = False) -> None:
