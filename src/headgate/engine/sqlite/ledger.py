@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from headgate.engine.contract import Attempt, Settings
 from headgate.engine.rules.admission import fewest_refusals
 from headgate.engine.rules.full import Policy
+from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.crowd import FileCrowd
 from headgate.engine.sqlite.metering import Metering
@@ -36,7 +37,7 @@ from headgate.job import JobState
 from headgate.keys import Use, is_rate
 from headgate.rates import Meter, Pace, Spending
 
-Row = FileJob | Candidate | EndedAttempt
+Row = Stored | Candidate | EndedAttempt
 
 FEW = 24
 """Up to so many rows are quicker written one by one; beyond, one statement with a JSON parameter is, which also lets go
@@ -44,8 +45,8 @@ of the GIL once instead of once per row."""
 
 
 class Claim(NamedTuple):
-    """What a process remembers of a job that it claimed: its number, its keys, under which rules these were all, and its
-    extras."""
+    """What a process remembers of a job that it claimed: its number, its keys, under which rules these were all, and
+    its extras."""
 
     seq: int
     uses: Sequence[Use]
@@ -54,8 +55,8 @@ class Claim(NamedTuple):
 
 
 class Counts(dict[str, int]):
-    """How many units of each key are held: read from the file when first asked for. Asked several times per job: for a key that is
-    known no function of ours is called."""
+    """How many units of each key are held: read from the file when first asked for. Asked several times per job: for a
+    key that is known no function of ours is called."""
 
     def __init__(self, read: Callable[[list[str]], None]) -> None:
         self._read = read
@@ -449,9 +450,7 @@ class SqliteLedger:
     def _write_extras(self) -> None:
         """What few of the started jobs have; rarely any."""
         if self._starts_with_extras:
-            self.executemany(
-                sql("start_extras"), [(seq, self.now) for seq in self._starts_with_extras]
-            )
+            self.executemany(sql("start_extras"), [(seq, self.now) for seq in self._starts_with_extras])
             self._starts_with_extras.clear()
             self.shares.write()
         if self._sized:

@@ -21,22 +21,22 @@ def settle_reports(
 ) -> Refused:
     """Settle what finished; returns the reports that the fence refused. Runs of successes are written together.
 
-    `claims` are what this process claimed for the worker; a report about one takes it out. Jobs whose end is not that of
-    any job are settled one by one.
+    `claims` are what this process claimed for the worker; a report about one takes it out. Jobs whose end is not that
+    of any job are settled one by one.
     """
     refused: Refused = []
     successes: dict[str, Succeeded] = {}
     for report in reports:
-        plain = isinstance(report, Succeeded) and not _has_own_end(claims.get(report.job))
-        if plain and report.job not in successes:
+        if not isinstance(report, Succeeded) or _has_own_end(claims.get(report.job)):
+            refused += _succeed(transaction, worker, successes, claims)
+            successes = {}
+            if not _report(transaction, worker, report, claims):
+                refused.append((report.job, report.attempt))
+        elif report.job in successes:
+            refused += _succeed(transaction, worker, successes, claims)
+            successes = {report.job: report}
+        else:
             successes[report.job] = report
-            continue
-        refused += _succeed(transaction, worker, successes, claims)
-        successes = {}
-        if plain:
-            successes[report.job] = report
-        elif not _report(transaction, worker, report, claims):
-            refused.append((report.job, report.attempt))
     return refused + _succeed(transaction, worker, successes, claims)
 
 

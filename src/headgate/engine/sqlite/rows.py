@@ -135,8 +135,8 @@ def own_uses(row: Values) -> tuple[Use, ...]:
     if isinstance(row, GarbledRow):
         raise ValueError(NO_TEXT)
     (
-        _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion, _, tag, start_by,
-        extras,
+        _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion, _, tag,
+        start_by, extras,
     ) = row  # fmt: skip
     _ = priority + due + attempt + tries + units + suspicion + tag + extras  # a text among them raises
     if start_by is not None:
@@ -202,8 +202,8 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> FileJob:
     (
         seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique, metadata,
         retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-        outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers, tag, start_by,
-        share, charge, unique_for, unique_until, updates, spent, extras,
+        outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers, tag,
+        start_by, share, charge, unique_for, unique_until, updates, spent, extras,
     ) = row  # fmt: skip
     spec = NewJob(
         id=id, task=task, queue=queue, args=args, tenant=tenant, priority=priority, uses=read_uses(uses),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from headgate.engine.contract import Algorithm, KeyNumbers, Limit, LimitKind, Override, ShareWeight
+from headgate.engine.contract import KeyNumbers, Limit, Override, ShareWeight
 from headgate.engine.rules.admission import Gate
 from headgate.engine.rules.in_force import RuleBook
-from headgate.engine.sqlite.connection import Connection
+from headgate.engine.sqlite.connection import Connection, Values
 from headgate.engine.sqlite.statements import sql
 from headgate.keys import Key
 
 NUMBER_BITS = 32
-"""The lower half of a version counts changes of single keys and shares, the upper half those of limits and overrides."""
+"""The lower half of a version counts changes of keys and shares, the upper half those of limits and overrides."""
 MOST_KNOWN = 100_000
 
 
@@ -24,8 +22,8 @@ def rules_version(connection: Connection) -> int:
 class FileBook(RuleBook):
     """A rule book over a file. Numbers of keys grow with the keys: they are read one by one, when they are asked for.
 
-    `bounded` are the queues whose backlog is, `next_term` is when a weight runs out or a gate is open wide. `unsettled` are limits whose change has not been acted on for all keys yet. `terms` is the version of limits and
-    overrides alone: which keys a job can hold depends on nothing else.
+    `bounded` are the queues whose backlog is. `unsettled` are limits whose change has not been acted on for all keys
+    yet. `terms` is the version of limits and overrides alone: which keys a job can hold depends on nothing else.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -54,6 +52,7 @@ class FileBook(RuleBook):
 
     @property
     def next_term(self) -> int | None:
+        """When the next weight runs out or the next throttled key is open wide."""
         if not self._knows_next_term:
             times = [weight.until for weight in self.weights.values() if weight.until is not None]
             times += [gate.open_at(self.number(Key.of(key))) for key, gate in self.gates.items()]
@@ -62,7 +61,7 @@ class FileBook(RuleBook):
 
     def read_limits(self) -> None:
         """Read limits and overrides."""
-        self.limits = {row[0]: _limit(*row) for row in self.connection.execute(sql("limits"))}
+        self.limits = {row[0]: _limit(row) for row in self.connection.execute(sql("limits"))}
         overrides = [Override(*row) for row in self.connection.execute(sql("overrides"))]
         self.overrides = {(o.name, o.value, o.tenant): o for o in overrides}
         self.unsettled = frozenset(name for name, _ in self.connection.execute(sql("unsettled")))
@@ -114,8 +113,5 @@ class Rules:
         self.book = None
 
 
-def _limit(
-    name: str, kind: LimitKind, max: int | None, period: int, burst: int | None, algorithm: Algorithm, *more: Any
-) -> Limit:
-    *flags, when_full, max_waiting, on_overflow = more
-    return Limit(name, kind, max, period, burst, algorithm, *map(bool, flags), when_full, max_waiting, on_overflow)
+def _limit(row: Values) -> Limit:
+    return Limit(*row[:6], *map(bool, row[6:10]), *row[10:])

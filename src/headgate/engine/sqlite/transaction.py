@@ -343,8 +343,8 @@ class Transaction(Transitions):
             self._mark_backlog(queue)
 
     def _mark_backlog(self, queue: str) -> None:
-        """What is ready or waiting in a queue counts from now on, in slices of all jobs: the next newcomers may find fewer
-        counted than there are."""
+        """What is ready or waiting in a queue counts from now on. It is looked for in slices of all jobs: the next
+        newcomers may find fewer counted than there are."""
         self.ledger.flush()
         end = (self.execute(sql("last_seq")).get or 0) + 1
         self._mark_slice(Slice(0, "mark", queue, 0, "", 0, 0, 0, end, 0))

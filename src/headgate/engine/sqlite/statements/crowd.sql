@@ -54,6 +54,6 @@ SELECT seq FROM jobs WHERE late_at IS NOT NULL AND late_at <= ?1 ORDER BY late_a
 
 -- name: mark_backlog
 -- Jobs of a queue whose backlog is bounded from now on stand in its line.   ?1 queue  ?2 from seq  ?3 below seq
--- Reads: jobs by rowid, as many as there are between. Writes: jobs; jobs_backlog.
+-- Writes: jobs by rowid; jobs_backlog. Looks at as many rows as there are between.
 UPDATE jobs SET queue_line = queue, extras = extras | 1
 WHERE seq >= ?2 AND seq < ?3 AND queue = ?1 AND state IN ('ready', 'waiting') AND queue_line IS NULL;

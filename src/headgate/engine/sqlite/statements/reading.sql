@@ -127,7 +127,7 @@ SELECT queue, min(due) FROM (
                      AND j.set_aside = a.set_aside AND j.gravity = a.gravity AND j.queue = a.queue AND j.task = a.task
                      AND j.priority = a.priority AND j.tag > 0 LIMIT 1000))
     FROM a
-) WHERE due IS NOT NULL GROUP BY queue;
+) GROUP BY queue;
 
 -- name: paused
 -- The paused queues.

@@ -59,9 +59,9 @@ SELECT queue, share FROM means WHERE at <= ?1 ORDER BY at LIMIT ?2;
 -- Reads: jobs_shares, jobs_running.
 SELECT v.queue, v.priority FROM virtual_times v
 WHERE NOT EXISTS (SELECT 1 FROM jobs j WHERE j.share_line IS NOT NULL AND j.queue = v.queue AND j.priority = v.priority)
-  AND NOT EXISTS (SELECT 1 FROM (SELECT queue, priority, tag FROM jobs WHERE state = 'running' LIMIT 1001) r
+  AND NOT EXISTS (SELECT 1 FROM (SELECT queue, priority, tag FROM jobs WHERE state = 'running' AND worker >= '' LIMIT 1001) r
                   WHERE r.queue = v.queue AND r.priority = v.priority AND r.tag > 0)
-  AND (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'running' LIMIT 1001)) <= 1000
+  AND (SELECT count(*) FROM (SELECT 1 FROM jobs WHERE state = 'running' AND worker >= '' LIMIT 1001)) <= 1000
 LIMIT ?1;
 
 -- name: forget_virtual_time
@@ -72,7 +72,8 @@ DELETE FROM virtual_times WHERE queue = ?1 AND priority = ?2;
 -- The queues and priorities that have ready or waiting jobs of shares: two index steps each.
 -- Reads: jobs_shares.
 WITH RECURSIVE p(queue, priority) AS (
-    SELECT * FROM (SELECT queue, priority FROM jobs WHERE share_line IS NOT NULL ORDER BY queue, priority LIMIT 1)
+    SELECT * FROM (SELECT queue, priority FROM jobs WHERE share_line IS NOT NULL AND queue >= ''
+                   ORDER BY queue, priority LIMIT 1)
     UNION ALL
     SELECT j.queue, j.priority FROM p JOIN jobs j ON j.seq = coalesce(
         (SELECT n.seq FROM jobs n WHERE n.share_line IS NOT NULL AND n.queue = p.queue AND n.priority > p.priority
