@@ -95,6 +95,7 @@ def test_both_engines_agree_on_flow_control(rival: str) -> None:
     case().runTest()
 
 
+@pytest.mark.timeout(0 if EXPLORING else 300)
 def test_the_memory_engine_agrees_with_itself_and_the_audit_and_the_judge() -> None:
     machine = type("Flow_of_memory", (FlowControl,), {"rival": "memory"})
     case = machine.TestCase

@@ -25,7 +25,8 @@ def test_the_public_names_are_these():
         "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "JobUpdate",
         "KeyInfo", "LeaseLost", "LifespanError", "LimitInfo", "LimitNotFound", "OverrideInfo", "PayloadContext",
         "PayloadError", "ProcessDied", "QueueInfo", "RaisedInProcess", "RateLimit", "Retry", "RetryLater",
-        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "Snooze", "SqlResult", "StaleMessage", "StateName",
+        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "Slot", "SlotLost", "Snooze", "SqlResult",
+        "StaleMessage", "StateName",
         "SyncTask", "Task", "TaskDefaults", "TaskSet", "TotalsInfo", "WaiterInfo", "Worker", "WorkerInfo",
         "WrongState", "__version__", "current_job",
     }  # fmt: skip
