@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
     from headgate.app.failures import FailureGroup, Failures
+    from headgate.app.fair_shares import ShareInfo, WeightInfo
     from headgate.app.filters import StateName
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from headgate.app.task import AsyncTask, SyncTask, Task
     from headgate.app.task_set import TaskSet
     from headgate.errors import (
+        BacklogFull,
         CancelJob,
         ConfigError,
         EngineError,
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         SchemaMismatch,
         Snooze,
         StaleMessage,
+        Throttled,
         WrongState,
     )
     from headgate.hooks.context import JobContext, current_job
@@ -122,6 +125,7 @@ __all__ = [
     "ScheduleInfo",
     "SchemaMismatch",
     "SealedPayload",
+    "ShareInfo",
     "Snooze",
     "SqlResult",
     "StaleMessage",
@@ -130,8 +134,10 @@ __all__ = [
     "Task",
     "TaskDefaults",
     "TaskSet",
+    "Throttled",
     "TotalsInfo",
     "WaiterInfo",
+    "WeightInfo",
     "Worker",
     "WorkerInfo",
     "WrongState",
@@ -146,6 +152,7 @@ _ROOMS = {
     "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
     "app.failures": ("FailureGroup", "Failures"),
+    "app.fair_shares": ("ShareInfo", "WeightInfo"),
     "app.filters": ("StateName",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),

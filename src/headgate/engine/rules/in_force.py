@@ -198,9 +198,9 @@ class RuleBook:
 def declared_anew(known: Limit | None, limit: Limit) -> Limit:
     """What a store keeps when a limit is declared that it may know already: the newest word counts.
 
-    What comes with single jobs (`by_job`) does not change the number of the keys of others: where it is not the declared
-    one, jobs bring their numbers from now on (`per_key`). They do not stop to when another process, which has not seen
-    two numbers, declares the limit again.
+    What comes with single jobs (`by_job`) does not change the number of other keys: where it is not the declared one,
+    jobs bring their numbers from now on (`per_key`). They do not stop to when another process, which has not seen two
+    numbers, declares the limit again.
     """
     if known is None:
         return msgspec.structs.replace(limit, by_job=False)

@@ -171,8 +171,8 @@ class Transitions(ABC):
         return mean.step if mean is not None else step_of(self.book.weight(share))
 
     def _bring(self, uses: Iterable[Use], *, again: bool = False) -> None:
-        """The newest job's number for a key is in force from now on. One that comes `again` is not the newest: it brings
-        its number only where the key's was forgotten meanwhile."""
+        """The newest job's number for a key is in force from now on. A job that comes `again` is not the newest: it
+        brings its number only where the key's was forgotten meanwhile."""
         for use in uses:
             if use.number is None or not self.book.limits[Key.of(use.key).name].per_key:
                 continue
