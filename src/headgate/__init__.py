@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, QueueInfo, WorkerInfo
     from headgate.app.schedules import ScheduleInfo
+    from headgate.app.slots import Slot
     from headgate.app.steering import Changed
     from headgate.app.store_info import (
         HistoryInfo,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         RaisedInProcess,
         RetryLater,
         SchemaMismatch,
+        SlotLost,
         Snooze,
         StaleMessage,
         Throttled,
@@ -126,6 +128,8 @@ __all__ = [
     "SchemaMismatch",
     "SealedPayload",
     "ShareInfo",
+    "Slot",
+    "SlotLost",
     "Snooze",
     "SqlResult",
     "StaleMessage",
@@ -166,6 +170,7 @@ _ROOMS = {
     "retry": ("Retry",),
     "sealing": ("Codec", "ContextCodec", "PayloadContext", "SealedPayload"),
     "app.defaults": ("TaskDefaults",),
+    "app.slots": ("Slot",),
     "app.stream": ("JobUpdate",),
     "app.task": ("AsyncTask", "SyncTask", "Task"),
     "app.task_set": ("TaskSet",),

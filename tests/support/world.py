@@ -408,8 +408,9 @@ _UNFINISHED = (JobState.SCHEDULED, JobState.READY, JobState.WAITING, JobState.RU
 
 
 def _need(need: Need) -> tuple[str, int, int | None]:
-    name, units, number = (need, 1, None) if isinstance(need, str) else (*need, None)[:3]
-    return name, units, number
+    if isinstance(need, str):
+        return need, 1, None
+    return (*need, None) if len(need) == 2 else need
 
 
 def uses_of(*idents: str) -> tuple[Use, ...]:

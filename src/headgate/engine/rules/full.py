@@ -53,7 +53,7 @@ J_co = TypeVar("J_co", bound=Arriving, covariant=True)
 class Crowd(Protocol[J_co]):
     """What a ledger must answer about those that wait already."""
 
-    def policy(self, key: str) -> Policy | None:
+    def policy(self, key: str, /) -> Policy | None:
         """What the limit of a key does when there is no room."""
         ...
 
