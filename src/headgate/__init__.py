@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
     from headgate.app.failures import FailureGroup, Failures
+    from headgate.app.fair_shares import ShareInfo, WeightInfo
     from headgate.app.filters import StateName
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         SlotLost,
         Snooze,
         StaleMessage,
+        Throttled,
         WrongState,
     )
     from headgate.hooks.context import JobContext, current_job
@@ -125,6 +127,7 @@ __all__ = [
     "ScheduleInfo",
     "SchemaMismatch",
     "SealedPayload",
+    "ShareInfo",
     "Slot",
     "SlotLost",
     "Snooze",
@@ -135,8 +138,10 @@ __all__ = [
     "Task",
     "TaskDefaults",
     "TaskSet",
+    "Throttled",
     "TotalsInfo",
     "WaiterInfo",
+    "WeightInfo",
     "Worker",
     "WorkerInfo",
     "WrongState",
@@ -151,6 +156,7 @@ _ROOMS = {
     "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
     "app.failures": ("FailureGroup", "Failures"),
+    "app.fair_shares": ("ShareInfo", "WeightInfo"),
     "app.filters": ("StateName",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),

@@ -25,10 +25,9 @@ def test_the_public_names_are_these():
         "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "JobUpdate",
         "KeyInfo", "LeaseLost", "LifespanError", "LimitInfo", "LimitNotFound", "OverrideInfo", "PayloadContext",
         "PayloadError", "ProcessDied", "QueueInfo", "RaisedInProcess", "RateLimit", "Retry", "RetryLater",
-        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "Slot", "SlotLost", "Snooze", "SqlResult",
-        "StaleMessage", "StateName",
-        "SyncTask", "Task", "TaskDefaults", "TaskSet", "TotalsInfo", "WaiterInfo", "Worker", "WorkerInfo",
-        "WrongState", "__version__", "current_job",
+        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "ShareInfo", "Slot", "SlotLost", "Snooze", "SqlResult",
+        "StaleMessage", "StateName", "SyncTask", "Task", "TaskDefaults", "TaskSet", "Throttled", "TotalsInfo",
+        "WaiterInfo", "WeightInfo", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 

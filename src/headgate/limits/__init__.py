@@ -15,6 +15,7 @@ from headgate.limits.declared import (
     FloatingLimit,
     FloatingRule,
     RateLimit,
+    check_backlog,
     check_max,
     check_params,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "FloatingLimitView",
     "FloatingRule",
     "RateLimit",
+    "check_backlog",
     "check_max",
     "check_params",
 ]

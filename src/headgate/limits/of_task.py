@@ -35,9 +35,14 @@ class TaskLimits:
                 f"task {parameters.task!r} declares {len(self.bound)} limits; a job may have at most {MAX_USES}"
             )
 
-    def bind(self, limits: Iterable[Any]) -> tuple[BoundLimit, ...]:
-        """Limits from a `limits=`, bound to the task's parameters."""
-        return tuple(BoundLimit(self._checked(limit), self._parameters) for limit in limits)
+    def bind(self, limits: Iterable[Any], *, by_job: bool = False) -> tuple[BoundLimit, ...]:
+        """Limits from a `limits=` of the task, or of single jobs of it, bound to its parameters."""
+        return tuple(BoundLimit(self._checked(limit), self._parameters, by_job=by_job) for limit in limits)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters that keys, costs and numbers are read from."""
+        return self._parameters
 
     def _checked(self, limit: Any) -> DeclaredLimit:
         if not isinstance(limit, DeclaredLimit):

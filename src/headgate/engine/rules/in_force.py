@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+import msgspec
+
 from headgate.clock import SECOND
 from headgate.engine.contract import KeyNumbers, Limit, Override, ShareWeight
 from headgate.engine.rules.admission import Cap, Gate, Rule
@@ -190,6 +192,21 @@ class RuleBook:
                 raise ConfigError(
                     f"limit {key.name!r} is declared as {limit.kind}, but this job uses it otherwise"
                 )
+
+
+def declared_anew(known: Limit | None, limit: Limit) -> Limit:
+    """What a store keeps when a limit is declared that it may know already: the newest word counts.
+
+    What comes with single jobs (`by_job`) does not change the number of other keys: where it is not the declared one,
+    jobs bring their numbers from now on (`per_key`). They do not stop to when another process, which has not seen two
+    numbers, declares the limit again.
+    """
+    if known is None:
+        return msgspec.structs.replace(limit, by_job=False)
+    if not limit.by_job:
+        return msgspec.structs.replace(limit, per_key=limit.per_key or known.per_key)
+    per_key = limit.per_key or known.per_key or limit.max != known.max
+    return msgspec.structs.replace(limit, max=known.max, per_key=per_key, by_job=False)
 
 
 def learns(limit: Limit) -> bool:

@@ -72,7 +72,9 @@ class Runner:
         self._tally = Tally()
         self._pool = pool
         self._processes = (
-            None if pool is None else ProcessCalls(pool, outbox.progress, self._arm, surroundings.carried)
+            None
+            if pool is None
+            else ProcessCalls(pool, outbox.progress, outbox.spent, self._arm, surroundings.carried)
         )
         self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
@@ -110,7 +112,8 @@ class Runner:
             return
         call = task.fn, args, kwargs
         state, sealing = self._surroundings.state, self._sealing
-        context = JobContext(attempt, self._outbox.progress, self.worker, state, call, sealing)
+        box = self._outbox
+        context = JobContext(attempt, box.progress, self.worker, state, call, sealing, box.spent)
         run = self.running[attempt.job] = RunningAttempt(
             attempt, task, context, sealing, in_process=self._pool is not None
         )
