@@ -26,7 +26,7 @@ from headgate.engine.rules.reading import (
     most_tokens,
     room,
 )
-from headgate.engine.rules.status import key_status
+from headgate.engine.rules.status import key_status, with_tokens
 from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.engine.sqlite.claim_context import unreadable_workers
 from headgate.engine.sqlite.garbled import shown_row
@@ -180,6 +180,7 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
         paused=(job.queue,) in transaction.execute(sql("paused")).fetchall(),
         live=_live(transaction),
         now=transaction.now,
+        weight=None if job.spec.share is None else transaction.book.weight(job.spec.share),
     )
 
 
@@ -195,7 +196,8 @@ def _live(transaction: Transaction) -> list[Serving]:
 
 def _status(transaction: Transaction, key: str) -> LimitStatus:
     held, waiting = transaction.execute(sql("key_counts"), (key,)).fetchall()[0]
-    return key_status(transaction.book, Key.of(key), held, waiting)
+    status, ledger = key_status(transaction.book, Key.of(key), held, waiting), transaction.ledger
+    return with_tokens(status, ledger.rule(key), lambda: ledger.meter(key), transaction.now)
 
 
 def holders_of(transaction: Transaction, key: str, most: int) -> tuple[Holder, ...]:
