@@ -8,7 +8,7 @@ Pure: a learner is told what happens and says what it would change; stores and c
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -41,6 +41,13 @@ class Adapt(msgspec.Struct, frozen=True):
             raise ConfigError(f"Adapt(decrease={self.decrease}): a part between 0 and 1 is needed")
         if self.slow and self.slow <= 1:
             raise ConfigError(f"Adapt(slow={self.slow}): more than 1, or 0 to leave time alone")
+
+
+class Adaptive(NamedTuple):
+    """How one key of a job learns, and the number that it begins with."""
+
+    adapt: Adapt
+    number: int
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from headgate.engine.contract import Engine, Failed, KeyStatus, Outcome, Succeeded, Throttled
+from headgate.engine.contract import Engine, KeyStatus, Outcome, Succeeded, Throttled
 from headgate.keys import Key
-from headgate.limits.adapt import Adapt, Change, Ended, Learner
+from headgate.limits.adapt import Adaptive, Change, Ended, Learner
 from headgate.worker.bell import Bell
 from headgate.worker.events import Events
 
@@ -25,13 +24,6 @@ LOOK = 1.0
 FORGOTTEN = 600.0
 """Seconds after which a key that is not in use here is forgotten."""
 KEYS_PER_LOOK = 200
-
-
-class Adaptive(NamedTuple):
-    """How one key of a job learns, and the number that it begins with."""
-
-    adapt: Adapt
-    number: int
 
 
 class Known:
@@ -49,8 +41,7 @@ class Learning:
 
     name = "learning of limits"
 
-    def __init__(self, engine: Engine, events: Events, *, needed: bool) -> None:
-        self.needed = needed
+    def __init__(self, engine: Engine, events: Events) -> None:
         self.asked = False
         self.bell: Bell | None = None
         self._engine = engine
@@ -68,7 +59,9 @@ class Learning:
             known.used_at = now
             known.learner.began()
 
-    def ended(self, keys: Mapping[str, Adaptive], outcome: Outcome, took: float, *, timed_out: bool) -> None:
+    def ended(
+        self, keys: Mapping[str, Adaptive], outcome: Outcome, took: float, *, timed_out: bool = False
+    ) -> None:
         """It has ended. What was cancelled, given back or failed for reasons of its own says nothing."""
         how = _how(outcome, timed_out)
         now = time.monotonic()
@@ -127,7 +120,5 @@ def _how(outcome: Outcome, timed_out: bool) -> Ended | None:
             return "good"
         case Throttled():
             return "throttled"
-        case Failed():
-            return None
         case _:
             return None
