@@ -90,10 +90,11 @@ class Transitions(ABC):
         return [self._enqueue(spec, entering) for spec in jobs]
 
     def _enqueue(self, spec: NewJob, entering: bool) -> Enqueued:
-        if (rival := self._rival(spec)) is not None:
+        if spec.unique is not None and (rival := self._rival(spec)) is not None:
             return Enqueued(rival.id, rival.state, False)
         job = self.add(spec, self.now, self._due(spec))
-        self._bring(spec.uses)
+        if spec.uses:
+            self._bring(spec.uses)
         self.come(job, entering=entering)
         return Enqueued(job.id, job.state, True)
 

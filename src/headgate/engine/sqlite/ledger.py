@@ -297,7 +297,10 @@ class SqliteLedger:
             self._limit_reservations(job, self.now + self.settings.reservation_ttl)
         if isinstance(job, FileJob):
             job.state, job.waiting_on, job.offered_by, job.units = JobState.READY, None, offered_by, units
-            self._join(job)
+            if job.queue in self.book.bounded:
+                self._join_backlog(job)
+            if job.seq:
+                self.save(job)
             self.filled.add(job.queue)
         else:
             assert isinstance(job, Candidate)
@@ -312,7 +315,9 @@ class SqliteLedger:
         if isinstance(job, FileJob):
             job.state, job.waiting_on, job.offered_by = JobState.WAITING, on.key, None
             job.units, job.refusals, job.set_aside = on.units, refusals, 0
-            self._join(job)
+            if job.queue in self.book.bounded:
+                self._join_backlog(job)
+            self.save(job)
         else:
             self._offers.pop(job.seq, None)
             self._parked.append((job.seq, on.key, on.units, refusals))
@@ -322,13 +327,11 @@ class SqliteLedger:
         self._heads.pop((on.key, job.queue), None)
         self._waited[on.key, job.queue] = True
 
-    def _join(self, job: FileJob) -> None:
-        """A job has arrived in a line."""
-        if job.queue in self.book.bounded:
-            job.extras |= AT_START
-            self._plain = False
-            self.crowd.backlog.one_more(job.queue)
-        self.save(job)
+    def _join_backlog(self, job: FileJob) -> None:
+        """A job has arrived in a queue whose backlog is bounded."""
+        job.extras |= AT_START
+        self._plain = False
+        self.crowd.backlog.one_more(job.queue)
 
     def _start_with_extras(self, job: Candidate) -> None:
         self._starts_with_extras.append(job.seq)

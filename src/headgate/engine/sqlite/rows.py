@@ -102,19 +102,17 @@ class FileJob(Stored):
 
     __slots__ = ("extras",)
 
-    def __init__(self, spec: NewJob, seq: int, enqueued_at: int, due: int) -> None:
-        super().__init__(spec, seq, enqueued_at, due)
-        self.extras = 0
-        self.note_extras()
+    extras: int
 
-    def note_extras(self) -> None:
-        """What the job asks for now. What it asked for once is not taken back: it costs a statement, no more."""
+    def wanted(self) -> int:
+        """The extras that the job asks for."""
         spec = self.spec
-        updates = spec.unique is not None and spec.on_conflict == "update"
-        if updates or spec.share is not None or self.start_by is not None or spec.unique_for is not None:
-            self.extras |= AT_START
+        if spec.share is None and spec.unique is None and self.start_by is None and spec.unique_for is None:
+            return 0
         if spec.unique_for is not None or (spec.share is not None and spec.charge == "time"):
-            self.extras |= AT_END
+            return AT_START | AT_END
+        updates = spec.unique is not None and spec.on_conflict == "update"
+        return AT_START if updates or spec.share is not None or self.start_by is not None else 0
 
 
 class Unreadable(FileJob):
@@ -167,6 +165,7 @@ def unreadable(row: Values, attempts: tuple[PastAttempt, ...], error: Exception)
     )  # fmt: skip
     why = f"this job cannot be read from the store: {type(error).__name__}: {error}"
     job = Unreadable(spec, row[0], _number(row[8]), _number(row[6]), why)
+    job.extras = 0
     job.new_id = f"unreadable-{row[0]}" if garbled_id else None
     job.unfinished = state not in ("succeeded", "failed", "cancelled")
     job.state = JobState.FAILED if job.unfinished else _STATES[state]
@@ -230,7 +229,7 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> FileJob:
     job.tag, job.start_by, job.unique_until = tag, start_by, unique_until
     if spent is not None:
         job.spent = _read_spent(spent)
-    job.extras |= extras
+    job.extras = extras
     return job
 
 

@@ -159,6 +159,7 @@ class Transaction(Transitions):
 
     def add(self, spec: NewJob, enqueued_at: int, due: int) -> FileJob:
         job = FileJob(spec, 0, enqueued_at, due)
+        job.extras = job.wanted()
         self.ledger.add(job)
         return job
 
@@ -187,7 +188,9 @@ class Transaction(Transitions):
         for name, value in fields.items():
             setattr(job, name, value)
         if not EXTRAS.isdisjoint(fields):
-            job.note_extras()
+            job.extras |= (
+                job.wanted()
+            )  # what it asked for once is not taken back: it costs a statement, no more
         if "tag" in fields:
             assert job.spec.share is not None
             self.ledger.shares.tagged(job.queue, job.priority, job.spec.share, job.tag)
