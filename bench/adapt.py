@@ -1,7 +1,7 @@
 """How a limit learns what a pretend service bears: `python -m bench.adapt [--svg FILE]`.
 
-The service bears 8 calls at once, later 20; it slows down before that and refuses what is beyond. Three ways to call it,
-each with a real worker on a store in memory: a limit that adapts, a fixed one of 50 with retries, a fixed one of 8.
+The service bears 8 calls at once, later 20; it slows down before that and refuses what is beyond. Three ways to call
+it, each with a real worker on a store in memory: a limit that adapts, a fixed one of 50 with retries, a fixed one of 8.
 """
 
 from __future__ import annotations
@@ -128,18 +128,25 @@ def picture(service: Service) -> str:
     )
 
 
-async def main(svg: Path | None) -> None:
-    """Run the three ways one after the other."""
+async def three_ways() -> list[tuple[str, Service]]:
+    """One after the other."""
     adapts = ConcurrencyLimit(FIRST, scope="service", adapt=Adapt())
     rows = [("adapts, beginning at 50", await run(adapts, throttled=True))]
-    if svg is not None:
-        svg.write_text(picture(rows[0][1]))
     for name, most in (("fixed at 50, errors are retried", FIRST), ("fixed at 8", BEFORE)):
         rows.append((name, await run(ConcurrencyLimit(most, scope="service"), throttled=False)))
+    return rows
+
+
+def main() -> None:
+    """Measure, print, and draw."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--svg", type=Path, help="write the curve of the limit that adapts to this file")
+    svg: Path | None = parser.parse_args().svg
+    rows = asyncio.run(three_ways())
     print(table(rows))
+    if svg is not None:
+        svg.write_text(picture(rows[0][1]))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--svg", type=Path, help="write the curve of the limit that adapts to this file")
-    asyncio.run(main(parser.parse_args().svg))
+    main()

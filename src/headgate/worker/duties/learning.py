@@ -98,11 +98,13 @@ class Learning:
         if change is not None and change.seen == number and number is not None:
             if change.only_if_full and not status.status.waiting and status.free:
                 learner.not_full()
-            elif await self._engine.learn(ident, change.number, seen=number, reason=change.reason):
-                text = "limit %s: %d at once instead of %d: %s"
-                log.info(text, Key.of(ident).text, change.number, number, change.reason)
-                self._events.emit("learnt", key=ident, number=change.number, reason=change.reason)
-                number = change.number
+            else:
+                wanted = learner.bounded(change, status.status.held)
+                if await self._engine.learn(ident, wanted, seen=number, reason=change.reason):
+                    text = "limit %s: %d at once instead of %d: %s"
+                    log.info(text, Key.of(ident).text, wanted, number, change.reason)
+                    self._events.emit("learnt", key=ident, number=wanted, reason=change.reason)
+                    number = wanted
         if number is not None:
             learner.see(number, time.monotonic())
 
