@@ -15,7 +15,7 @@ from headgate.engine.redis.errors import client_error, server_error, unknown_ver
 from headgate.engine.redis.scripts import lone_script
 from headgate.engine.redis.servers import PATIENCE, Client, Servers, client
 from headgate.engine.redis.tls import guess, untrusted
-from headgate.engine.redis.url import Target
+from headgate.engine.redis.url import Address, Target
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
 
 log = logging.getLogger("headgate.engine")
@@ -98,7 +98,7 @@ def _found(servers: Servers, partition: Partition, seconds: float) -> int:
         )
     if version == "denied":
         raise server_error(f"NOPERM {rest[0]}", target.shown)
-    epoch, partitions = rest
+    epoch, partitions, *moving = rest
     if int(version) > VERSION:
         raise unknown_version(version, target.shown)
     if partitions != str(target.partitions):
@@ -106,8 +106,23 @@ def _found(servers: Servers, partition: Partition, seconds: float) -> int:
             f"{target.shown}: this store was founded with partitions={partitions}; "
             f"partitions={target.partitions} would look for jobs where they are not"
         )
+    if moving == ["1"]:
+        _move_lines(target, address, partition, seconds)
     partition.epoch = epoch
     return int(version)
+
+
+def _move_lines(target: Target, address: Address, partition: Partition, seconds: float) -> None:
+    """Older data is brought up to our version, a slice at a time, before any verb runs."""
+    asked = client(target, address, timeout=min(seconds, PATIENCE))
+    try:
+        answer: Any = b"1"
+        while answer == b"1":
+            answer = asked.eval(lone_script("move_lines"), 1, partition.meta, VERSION)
+    finally:
+        asked.close()
+    if answer == b"version":
+        raise SchemaMismatch(f"{target.shown}: another release has just brought its data up to a newer version")
 
 
 def version(servers: Servers, partition: Partition, seconds: float) -> int:

@@ -1,5 +1,5 @@
 -- explain: the facts about one job.
--- input {id}   answers false, or {{limits, overrides, computed}, held, waiting, holders or false, offered,
+-- input {id}   answers false, or {{limits, overrides, {ident, numbers, gate or false} …}, held, waiting, holders or false, offered,
 -- place, earliest, paused, workers, now}, and the job's fields, raw. False stands for more holders than one call reads.
 -- Cost: at most 500 holders of the key it waits on, the rule book, the workers.
 local MOST_HOLDERS = 10
@@ -15,8 +15,9 @@ end
 
 -- What Python needs of the rule book for one key.
 local function book(ident)
-  local computed = ident and call('HGET', base .. 'computed', ident)
-  return {Reading.values('limits'), Reading.values('overrides'), computed and {{ident, parse(computed)}} or {}}
+  local numbers, gate = ident and call('HGET', base .. 'computed', ident), ident and Book.all_gates()[ident]
+  local rows = ident and {{ident, numbers and parse(numbers) or false, gate or false}} or {}
+  return {Reading.values('limits'), Reading.values('overrides'), rows}
 end
 
 local function verb(given, raw)
