@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, QueueInfo, WorkerInfo
     from headgate.app.schedules import ScheduleInfo
+    from headgate.app.slots import Slot
     from headgate.app.steering import Changed
     from headgate.app.store_info import (
         HistoryInfo,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from headgate.app.task import AsyncTask, SyncTask, Task
     from headgate.app.task_set import TaskSet
     from headgate.errors import (
+        BacklogFull,
         CancelJob,
         ConfigError,
         EngineError,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
         RaisedInProcess,
         RetryLater,
         SchemaMismatch,
+        SlotLost,
         Snooze,
         StaleMessage,
         WrongState,
@@ -122,6 +125,8 @@ __all__ = [
     "ScheduleInfo",
     "SchemaMismatch",
     "SealedPayload",
+    "Slot",
+    "SlotLost",
     "Snooze",
     "SqlResult",
     "StaleMessage",
@@ -159,6 +164,7 @@ _ROOMS = {
     "retry": ("Retry",),
     "sealing": ("Codec", "ContextCodec", "PayloadContext", "SealedPayload"),
     "app.defaults": ("TaskDefaults",),
+    "app.slots": ("Slot",),
     "app.stream": ("JobUpdate",),
     "app.task": ("AsyncTask", "SyncTask", "Task"),
     "app.task_set": ("TaskSet",),

@@ -8,6 +8,7 @@ HeadgateError
 ├── JobExists             a job with this id (or this unique key) is there already
 ├── BacklogFull           as many jobs wait as may; nothing was stored
 ├── WrongState            the job is not in a state in which this can be done
+├── SlotLost              a slot of app.slot() is this code's no longer
 ├── LeaseLost             the worker no longer owns what it reports about
 ├── StaleMessage          a worker's message that a later one has overtaken
 ├── LifespanError         the lifespan of an app failed, so its worker does not work
@@ -74,6 +75,10 @@ class WrongState(HeadgateError):
 
 class LeaseLost(HeadgateError):
     """The worker's lease lapsed, or the attempt is no longer its own: the report changed nothing."""
+
+
+class SlotLost(HeadgateError):
+    """A slot that code held with `app.slot()` was taken back: its lease lapsed, or an operator cancelled it."""
 
 
 class StaleMessage(HeadgateError):

@@ -40,6 +40,7 @@ from headgate.app.overview import Overview
 from headgate.app.raw import RawOptions, raw_job
 from headgate.app.remote_work import RemoteWork
 from headgate.app.schedules import Schedules
+from headgate.app.slots import Keepers, Slot, SlotOptions
 from headgate.app.sync import twin
 from headgate.app.transaction import Transaction, of_this_thread
 from headgate.clock import SECOND, duration_us
@@ -48,7 +49,7 @@ from headgate.engine.open import make_engine
 from headgate.errors import ConfigError
 from headgate.hooks.lifespan import LifespanFunction, check_lifespan
 from headgate.job import NewJob
-from headgate.limits import check_max
+from headgate.limits import DeclaredLimit, check_max
 from headgate.own_types import OwnTypes, Pair
 from headgate.sealing import Codec, ContextCodec, Sealing
 
@@ -124,6 +125,7 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
         client.types = OwnTypes(types)
         client.hooks.enqueueing.sealing = Sealing(codec, client.payload_limit)
         client.hooks.app, client.hooks.lifespan = self, check_lifespan(lifespan)
+        self._keepers = Keepers(client)
         super().__init__(client, check_defaults(defaults, "App(defaults=)"))
 
     @property
@@ -198,6 +200,22 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
     def remote_work(self) -> RemoteWork:
         """The worker's side of the store, for workers that are no Python program."""
         return RemoteWork(self._client)
+
+    def slot(
+        self,
+        *limits: DeclaredLimit,
+        timeout: Duration | None = None,
+        queue: str | None = None,
+        **options: Unpack[SlotOptions],
+    ) -> Slot:
+        """Slots and tokens for code that is no job: `async with app.slot(ConcurrencyLimit(8, scope="crm")) as slot:`,
+        or `with` for code that cannot await.
+
+        The code stands in the same lines as jobs, with `priority`, `tenant` and `share` as they, in those of `queue` if
+        one is given. TimeoutError after `timeout` seconds without a slot; JobCancelled where a limit turns it away.
+        `slot.lost` says when the slot is its own no longer.
+        """
+        return Slot(self._client, self._keepers, limits, timeout, queue, options)
 
     async def import_jobs(self, records: Iterable[Mapping[str, Any] | ImportRecord]) -> list[ImportResult]:
         """Take over jobs with their history from another system; see `headgate.app.importing` for a record's fields.
@@ -295,6 +313,8 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
 
     async def close(self) -> None:
         """Let go of the store and of the thread behind the sync twins. The next use opens it again."""
+        if self._keepers.any:
+            await asyncio.wrap_future(self.sync_loop.hand_over(self._keepers.close()))
         await self._client.close()
         self.sync_loop.close()
 
@@ -365,6 +385,8 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
 
     def close_sync(self) -> None:
         """`close()` for code that cannot await. Not a derived twin, since it ends the thread that serves those."""
+        if self._keepers.any:
+            self.sync_loop.run(self._keepers.close())
         self.sync_loop.run(self._client.close())
         self.sync_loop.close()
 

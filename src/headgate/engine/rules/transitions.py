@@ -220,6 +220,7 @@ class Transitions(ABC):
         """A throttled key has opened again as far as it can."""
         self.put_gate(key, None)
         self.book.changed()
+        self.admission.ledger.arm(key, None)
         self.admission.touch(key)
 
     def correct(self, job: Stored, report: Spent) -> None:
