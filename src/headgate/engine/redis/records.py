@@ -88,6 +88,7 @@ class Life(msgspec.Struct, frozen=True):
     lost_after: int = 0
     tag: int = 0
     start_by: int | None = None
+    unique_until: int | None = None
 
 
 read_spec = msgspec.msgpack.Decoder(Spec).decode
@@ -137,10 +138,9 @@ def read_record(record: bytes) -> tuple[Life, Need]:
     if state > _SUSPECT:
         suspicion, lost, lost_after = _TAIL.unpack_from(record, at)
         at += _TAIL.size
-    tag, start_by = 0, None
+    tag, start_by, unique_until = 0, _NEVER, _NEVER
     if state % _THREAD > _MORE:
-        tag, by, _ = _MORE_TAIL.unpack_from(record, at)
-        start_by = None if by >= _NEVER else int(by)
+        tag, start_by, unique_until = _MORE_TAIL.unpack_from(record, at)
     name = _STATES[int(state) % _MORE - 1]
     ended = name.ended
     life = Life(
@@ -151,7 +151,9 @@ def read_record(record: bytes) -> tuple[Life, Need]:
         offered_by=offered_by or None, waiting_on=waiting_on or None, holds=read_holds(holds) if holds else {},
         error=error if flags & _ERROR else None, progress=progress if flags & _PROGRESS else None,
         result=result if flags & _RESULT else None, cancel=bool(flags & _CANCEL), aside=bool(flags & _ASIDE),
-        suspicion=suspicion, lost=lost, lost_after=int(lost_after), tag=int(tag), start_by=start_by,
+        suspicion=suspicion, lost=lost, lost_after=int(lost_after), tag=int(tag),
+        start_by=None if start_by >= _NEVER else int(start_by),
+        unique_until=None if unique_until >= _NEVER else int(unique_until),
     )  # fmt: skip
     return life, need
 

@@ -139,8 +139,9 @@ function Window.when(meter, pace, units)
   return at
 end
 
+-- What stands for a start: its units, the job, and how many attempts that had when it started.
 function Window.name(units, job)
-  return format('%d:%d:%d', units, job.seq, job.attempt)
+  return format('%d:%d:%d', units, job.seq, job.state == 'running' and job.attempt - 1 or job.attempt)
 end
 
 function Window.add(meter, pace, units, at, name)

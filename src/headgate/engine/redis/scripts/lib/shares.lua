@@ -5,7 +5,7 @@
 -- and waiting jobs, `share:` these in the order of their tags.
 
 Shares.SCALE, Shares.SECOND, Shares.LEARNT, Shares.KEEP_MEANS = 10000, 1000000, 8, 3600 * 1000000
-Shares.SLICE = 50 -- jobs that are tagged anew in one step
+Shares.SLICE = 100 -- jobs that are tagged anew in one step
 
 -- The nearest whole number, of two the even one.
 function Shares.round(number)
@@ -78,7 +78,8 @@ function Shares.learn_time(job)
   local before, took, weight = Shares.mean(queue, share), math.max(now - job.started_at, 0), Book.weight(share)
   local old = before and before[3] or Shares.step_of(weight)
   local us = before and before[1] + math.floor((took - before[1]) / Shares.LEARNT) or took
-  local new = Shares.step_of(weight, us)
+  local new, name = Shares.step_of(weight, us), Text.join(share, job.need.place)
+  if #Shares.retags_of(name) > 0 then Shares.go_on_with(name) end
   if math.abs(new - old) * 4 > old then
     Shares.retag(queue, share, old, new)
   else

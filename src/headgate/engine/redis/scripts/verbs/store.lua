@@ -62,32 +62,30 @@ local function pieces()
   return heads, sub(text, Store.SEQ_AT + 8, Store.NEED_AT - 1), sub(text, Store.NEED_AT + 4)
 end
 
-local SCHEDULED = string.char(Store.CODES.scheduled)
-local LIMITED = string.char(Store.CODES.scheduled + Store.MORE)
-
 -- The state and the tail of the record of a job that brings numbers, or must start by some time.
 local function begin(id, more, brings)
   if brings then Transitions.bring(more[4] or nil) end
   local start_by = more[2] or more[1] and now + more[1]
-  if not start_by then return SCHEDULED, '' end
+  if not start_by then return string.char(Store.CODES.scheduled), '' end
   Write.put('starting', format('%d', start_by), id)
-  return LIMITED, Store.more_tail({tag = 0, start_by = start_by})
+  return string.char(Store.CODES.scheduled + Store.MORE), Store.more_tail({tag = 0, start_by = start_by})
 end
 
 local function add_all(ids, numbers, ways)
   local heads, middle, tail = pieces()
-  local records, jobs, scheduled, last = Write.records, Write.of(Write.puts, 'jobs'), Write.of(Write.puts, 'scheduled'), 0
+  local records, jobs, line, last = Write.records, Write.of(Write.puts, 'jobs'), Write.of(Write.puts, 'scheduled'), 0
+  local scheduled = string.char(Store.CODES.scheduled)
   for i, id in ipairs(ids) do
     local way, seq, spec = ways[numbers[i]], Store.next_seq(), arguments[2 + i]
     local due, need, arrival = way[2] or now + way[1], arguments[way[3]], format('%012d', seq)
-    local state, more = SCHEDULED, ''
+    local state, more = scheduled, ''
     if way[6] then state, more = begin(id, way[6], i == 1 or numbers[i] ~= numbers[i - 1]) end
     records[2 * last + 1] = base .. 'job:' .. id
     records[2 * last + 2] = state .. heads[due] .. struct.pack('>d', seq) .. middle .. struct.pack('>I4', #need) .. need
       .. tail .. more
     records[2 * last + 3], records[2 * last + 4] = base .. 'spec:' .. id, spec
     jobs[last + 1], jobs[last + 2] = arrival, id
-    scheduled[last + 1], scheduled[last + 2] = due == now and now_text or format('%d', due), arrival .. id
+    line[last + 1], line[last + 2] = due == now and now_text or format('%d', due), arrival .. id
     last = last + 2
     Write.moved(false, 'scheduled', way[4], seq)
     if way[5] then Write.field('unique', way[5], id) end
