@@ -111,7 +111,7 @@ def view(row: Row) -> JobView:
     ) = row  # fmt: skip
     return JobView(
         id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
-        uses=tuple(Use(key, units) for key, units in uses), waiting_on=or_none(waiting_on),
+        uses=tuple(Use(key, units, or_none(number)) for key, units, number in uses), waiting_on=or_none(waiting_on),
         offered_by=or_none(offered_by), refusals=or_none(refusals), worker=or_none(worker), attempt=attempt,
         tries=tries, set_aside=bool(aside),
         suspicion=suspicion, lost=lost, tag=tag, share=or_none(share), start_by=or_none(start_by),

@@ -204,10 +204,13 @@ read_retry = lru_cache(maxsize=256)(msgspec.json.Decoder(RetryPolicy).decode)
 
 @lru_cache(maxsize=8192)
 def uses_with_caps(task: str, queue: str, own: tuple[Use, ...]) -> tuple[tuple[Any, ...], ...]:
-    """A job's keys in canonical order with the caps that its task and queue may have, now or later, marked as such."""
+    """A job's keys in canonical order with the caps that its task and queue may have, now or later, marked as such; with
+    the numbers that the job brings behind the mark."""
     taken = {use.key for use in own}
     caps = [Use(Key(name).ident) for name in (f"queue:{queue}", f"task:{task}")]
-    marked = [(use.key, use.units) for use in own]
+    marked: list[tuple[Any, ...]] = [
+        (use.key, use.units) if use.number is None else (use.key, use.units, False, use.number) for use in own
+    ]
     marked += [(cap.key, 1, True) for cap in caps if cap.key not in taken]
     return tuple(sorted(marked, key=lambda use: canonical_order(Use(use[0]))))
 
