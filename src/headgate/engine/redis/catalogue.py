@@ -5,8 +5,8 @@ keys are collections that Redis itself deletes when their last member goes: an i
 is deleted by retention (sweep), never by an expiry of Redis: a key that vanished by itself would leave its entries in
 the lines behind.
 
-A line is a sorted set in which all have the score 1 and whose members sort, byte by byte, by priority (2 digits), tag of
-the fair share (16), due time (16), arrival (12), and end in the job's id: exact where a score, a double, would not be.
+A line is a sorted set in which all have the score 1 and whose members sort, byte by byte, by priority (2 digits), tag
+of the fair share (16), due time (16), arrival (12), and end in the job's id: exact where a score, a double, would not be.
 """
 
 from __future__ import annotations
@@ -71,14 +71,19 @@ SINGLE: dict[str, Kind] = {
     "meters": Kind("zset", "while used", "rate keys by the time their bucket is full again (GCRA)"),
     "windows": Kind("zset", "while used", "rate keys with a sliding window by the time it is empty"),
     "spent": Kind("hash", "while used", "rate key → starts within its sliding window"),
-    "periods": Kind("hash", "while used", "estimated rate key → since when it is busy, and what corrections gave back"),
+    "periods": Kind(
+        "hash", "while used", "estimated rate key → since when it is busy, and what corrections gave back"
+    ),
     "larger": Kind("hash", "while used", "key → units of its holders beyond one each"),
     "gates": Kind("hash", "while used", "throttled key → when it opens, and how fast"),
     "starting": Kind("zset", "while used", "jobs that have not started by the time by which they must"),
     "weightends": Kind("zset", "while used", "shares by the time their weight runs out"),
     "virtual": Kind("hash", "while used", "priority and queue → how far its shares have come"),
     "sharing": Kind("hash", "while used", "priority and queue → ready, waiting and running jobs with a tag"),
-    "quiet": Kind("zset", "while used", "priorities and queues without jobs of any share, to be forgotten by a sweep"),
+    "filling": Kind("hash", "while used", "queue → before which arrival jobs have yet to get into its crowd"),
+    "quiet": Kind(
+        "zset", "while used", "priorities and queues without jobs of any share, to be forgotten by a sweep"
+    ),
     "means": Kind("hash", "while used", "(queue, share) → how long its attempts take"),
     "learnt": Kind("zset", "while used", "(queue, share) by when that was learnt"),
     "retags": Kind("hash", "while used", "line of a share → what is left to be tagged anew"),
@@ -104,7 +109,9 @@ FAMILIES: dict[str, Kind] = {
     ),
     "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),
     "held:": Kind(
-        "hash", "while used", "job → since when it holds a key, `r` for a reservation, `*` and its units if not one"
+        "hash",
+        "while used",
+        "job → since when it holds a key, `r` for a reservation, `*` and its units if not one",
     ),
     "share:": Kind("zset", "while used", "line of a share's ready and waiting jobs of a priority and queue"),
     "places:": Kind("set", "while used", "share → priorities and queues where it has ready or waiting jobs"),

@@ -312,9 +312,7 @@ class RedisEngine(Engine):
         store = self.store
         number_range.check_number(Key.of(key).name, max)
         partition = store.partitions[partitions.home(Key.of(key).tenant, self.target.partitions)]
-        heard, _ = await store.one(
-            partition, "learn", [key, max, or_false(seen), reason], now=self.now(now)
-        )
+        heard, _ = await store.one(partition, "learn", [key, max, or_false(seen), reason], now=self.now(now))
         return heard
 
     async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:

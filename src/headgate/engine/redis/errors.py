@@ -9,8 +9,8 @@ from redis import exceptions as redis_py
 
 from headgate.engine.contract import Limit, LimitKind
 from headgate.engine.redis.catalogue import VERSION
-from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules import turned_away
+from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.refused import lapsed, stale
 from headgate.errors import (
     BacklogFull,

@@ -217,9 +217,7 @@ async def shares(store: Store, after: str | None, limit: int) -> list[ShareStatu
     return [found[share] for share in sorted(found)[:limit]]
 
 
-async def _shares_in(
-    store: Store, partition: Partition, after: str | None, limit: int
-) -> list[ShareStatus]:
+async def _shares_in(store: Store, partition: Partition, after: str | None, limit: int) -> list[ShareStatus]:
     found: list[ShareStatus] = []
     last = after
     while len(found) < limit:

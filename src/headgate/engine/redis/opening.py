@@ -122,7 +122,9 @@ def _move_lines(target: Target, address: Address, partition: Partition, seconds:
     finally:
         asked.close()
     if answer == b"version":
-        raise SchemaMismatch(f"{target.shown}: another release has just brought its data up to a newer version")
+        raise SchemaMismatch(
+            f"{target.shown}: another release has just brought its data up to a newer version"
+        )
 
 
 def version(servers: Servers, partition: Partition, seconds: float) -> int:

@@ -102,8 +102,8 @@ _TAIL = Struct(">IId")
 _MORE_TAIL = Struct(">ddd")
 _NEVER = float(1 << 53)
 _SUSPECT, _THREAD, _MORE = 128, 64, 32
-"""Added to the state of a job that has a tail, of one that is set aside for lack of threads, and of one that has a second
-tail: tag, time by which it must have started, and what only scripts read."""
+"""Added to the state of a job that has a tail, of one that is set aside for lack of threads, and of one that has a
+second tail: tag, time by which it must have started, and what only scripts read."""
 _STATES: list[JobState] = list(JobState)
 _OUTCOMES: list[AttemptOutcome | None] = [
     None,
@@ -204,8 +204,8 @@ read_retry = lru_cache(maxsize=256)(msgspec.json.Decoder(RetryPolicy).decode)
 
 @lru_cache(maxsize=8192)
 def uses_with_caps(task: str, queue: str, own: tuple[Use, ...]) -> tuple[tuple[Any, ...], ...]:
-    """A job's keys in canonical order with the caps that its task and queue may have, now or later, marked as such; with
-    the numbers that the job brings behind the mark."""
+    """A job's keys in canonical order with the caps that its task and queue may have, now or later, marked as such;
+    with the numbers that the job brings behind the mark."""
     taken = {use.key for use in own}
     caps = [Use(Key(name).ident) for name in (f"queue:{queue}", f"task:{task}")]
     marked: list[tuple[Any, ...]] = [
@@ -221,7 +221,9 @@ def packed_jobs(jobs: Sequence[NewJob]) -> tuple[Packed, list[bytes]]:
     there is any of it when it must start and what it brings."""
     ways: dict[tuple[bytes, int, int | None, str, Any], int] = {}
     numbers = [
-        ways.setdefault((packed_need(job), job.delay, job.at, job.on_conflict, packed_more(job)), len(ways) + 1)
+        ways.setdefault(
+            (packed_need(job), job.delay, job.at, job.on_conflict, packed_more(job)), len(ways) + 1
+        )
         for job in jobs
     ]
     first = 3 + len(jobs)

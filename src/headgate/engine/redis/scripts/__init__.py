@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 PARTS = (
     "store", "by_state", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding",
-    "admission", "full", "shares", "lifecycle", "blame", "newcomers", "transitions", "losing", "history", "reading", "transaction",
+    "admission", "full", "shares", "lifecycle", "blame", "newcomers", "transitions", "losing", "history", "reading",
+    "transaction",
 )  # fmt: skip
 LONE = ("open", "move_lines")
 READING = (

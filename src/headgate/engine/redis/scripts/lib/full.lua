@@ -120,6 +120,47 @@ function Full.last_pending(queue)
   return job and Full.PENDING[job.state] and job
 end
 
+-- Whether a limit is that of a queue whose backlog loses its oldest: then all its pending jobs stand in one line, too.
+function Full.is_crowded(limit)
+  local policy = limit and limit.policy
+  return policy and policy.max_waiting and policy.on_overflow == 'drop_oldest' and sub(limit.name, 1, 6) == 'queue:'
+end
+
+Full.FILLED = 200 -- arrivals that are looked at in one step
+
+-- A limit has changed. Jobs that are there already get into that line a slice at a time, newest first; `filling` keeps
+-- how far that has come. Whatever moves meanwhile sees to itself.
+function Full.policy_changed(before, after)
+  local was, is, queue = Full.is_crowded(before), Full.is_crowded(after), sub(after.name, 7)
+  if is and not was then
+    Full.fill(queue, '+inf')
+  elseif was and not is then
+    Write.field('filling', queue, false)
+    Store.drop('crowd:' .. queue)
+    Lines.crowds[queue] = nil
+  end
+end
+
+function Full.fill(queue, before)
+  local rows = call('ZREVRANGEBYSCORE', base .. 'jobs', before, '-inf', 'WITHSCORES', 'LIMIT', '0', Text.whole(Full.FILLED))
+  local ids, line = {}, Lines.crowd(queue)
+  for i = 1, #rows, 2 do ids[#ids + 1] = rows[i] end
+  Store.load(ids)
+  for _, id in ipairs(ids) do
+    local job = Store.job(id)
+    if job and Full.PENDING[job.state] and job.need.queue == queue then Lines.add(line, Store.rank(job)) end
+  end
+  Write.field('filling', queue, #ids == Full.FILLED and rows[#rows])
+end
+
+-- Go on with the lines that are being filled, a slice of one; whether something is left.
+function Full.go_on()
+  local found = call('HSCAN', base .. 'filling', '0', 'COUNT', '1')[2]
+  if found[1] then Full.fill(found[1], '(' .. found[2]) end
+  local left = Write.of(Write.by_field, 'filling')[found[1]]
+  return left and true or #found > 2
+end
+
 -- The running holder of a key that has held it longest and was not asked to stop yet. Cost: its holders, up to a bound;
 -- only those that may be it are read.
 function Full.longest_running(ident)

@@ -138,15 +138,15 @@ function Transaction.next_due(other)
   local due, any = Transaction.first_lease or Transaction.head('leases') or false, false
   local scheduled, timers, starting = base .. 'scheduled', base .. 'timers', base .. 'starting'
   local reserved, untils, ends = base .. 'reserved', base .. 'untils', base .. 'weightends'
-  local gates, retags = base .. 'gates', base .. 'retags'
-  if call('EXISTS', scheduled, timers, starting, reserved, untils, ends, gates, retags, other or scheduled) > 0 then
+  local gates, retags, filling = base .. 'gates', base .. 'retags', base .. 'filling'
+  if call('EXISTS', scheduled, timers, starting, reserved, untils, ends, gates, retags, filling, other or scheduled) > 0 then
     any = true
     for _, name in ipairs({'scheduled', 'timers', 'reserved', 'untils', 'starting', 'weightends'}) do
       local at = Transaction.head(name)
       if at and (not due or at < due) then due = at end
     end
     due = Transaction.next_gate(due)
-    if call('EXISTS', retags) == 1 then due = now end
+    if call('EXISTS', retags, filling) > 0 then due = now end
   end
   if next(Book.changing) ~= nil then due = now end
   return due, any

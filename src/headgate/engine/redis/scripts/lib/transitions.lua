@@ -346,6 +346,7 @@ function Transitions.go_on()
   local name, after = next(Book.changing)
   if name then Transitions.touch_waited(name, after) end
   local left = call('EXISTS', base .. 'retags') == 1 and Shares.go_on()
+  if call('EXISTS', base .. 'filling') == 1 then left = Full.go_on() or left end
   return left or next(Book.changing) ~= nil
 end
 
@@ -360,6 +361,7 @@ function Transitions.declare(limits)
       Write.field('limits', l[1], value)
       local limit = Book.unfolded(l, known and known.sums or false)
       Book.limits[l[1]] = limit
+      Full.policy_changed(known, limit)
       if known and not Transitions.may_give_room(limit, known, limit) then
         Book.changed()
       else

@@ -26,11 +26,15 @@ local function arrivals()
   local ids = {}
   for i, member in ipairs(until_now('scheduled')) do ids[i] = sub(member, 13) end
   Store.load(ids)
+  local count = 0
   for _, id in ipairs(ids) do
     local job = Store.job(id)
-    if job and job.state == 'scheduled' then Transitions.come(job) end
+    if job and job.state == 'scheduled' then
+      Transitions.come(job)
+      count = count + 1
+    end
   end
-  return #ids
+  return count
 end
 
 local function lost()
