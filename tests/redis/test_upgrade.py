@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 
@@ -40,7 +41,7 @@ def without_tags(server: RedisProcess) -> None:
         for family in ("ready", "aside", "thread", "suspect", "wait"):
             at = 3 if family == "suspect" else 2
             for line in client.keys(f"{BASE}{family}:*"):
-                members = client.zrange(line, 0, -1)
+                members: Any = client.zrange(line, 0, -1)
                 client.delete(line)
                 client.zadd(line, {member[:at] + member[at + 16 :]: 0 for member in members})
 
@@ -128,11 +129,8 @@ async def make_version_4(server: RedisProcess, open_engine: OpenEngine) -> list[
     await before.report_lost(["old"])
     await before.close()
     with server.client() as client:
-        assert {name.split(b":")[2] for name in client.keys(BASE + "*:*")} >= {
-            b"suspect",
-            b"aside",
-            b"thread",
-        }
+        for family in ("suspect", "aside", "thread"):
+            assert client.keys(f"{BASE}{family}:*")
         client.hset(BASE + "meta", "version", 4)
     without_tags(server)
     return [job.id for job in sorted(ready, key=lambda job: job.priority)]

@@ -5,8 +5,8 @@ keys are collections that Redis itself deletes when their last member goes: an i
 is deleted by retention (sweep), never by an expiry of Redis: a key that vanished by itself would leave its entries in
 the lines behind.
 
-A line is a sorted set in which all have the score 1 and whose members sort, byte by byte, by priority (2 digits), tag
-of the fair share (16), due time (16), arrival (12), and end in the job's id: exact where a score, a double, would not be.
+A line is a sorted set in which all have the score 1, and whose members sort, byte by byte, by priority (2 digits), tag
+of the fair share (16), due time (16) and arrival (12), and end in the job's id: exact where a score, a double, is not.
 """
 
 from __future__ import annotations

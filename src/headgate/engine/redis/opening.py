@@ -15,7 +15,7 @@ from headgate.engine.redis.errors import client_error, server_error, unknown_ver
 from headgate.engine.redis.scripts import lone_script
 from headgate.engine.redis.servers import PATIENCE, Client, Servers, client
 from headgate.engine.redis.tls import guess, untrusted
-from headgate.engine.redis.url import Address, Target
+from headgate.engine.redis.url import Target
 from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
 
 log = logging.getLogger("headgate.engine")
@@ -89,16 +89,18 @@ def _found(servers: Servers, partition: Partition, seconds: float) -> int:
             target.partitions,
             *others,
         )
+        version, *rest = (each.decode() for each in answer)
+        if rest[2:] == ["1"]:
+            _move_lines(asked, target, partition)
     finally:
         asked.close()
-    version, *rest = (each.decode() for each in answer)
     if version == "foreign":
         raise SchemaMismatch(
             f"{target.shown}: the key {rest[0]!r} is not Headgate's; give this app a prefix of its own (?prefix=…)"
         )
     if version == "denied":
         raise server_error(f"NOPERM {rest[0]}", target.shown)
-    epoch, partitions, *moving = rest
+    epoch, partitions, *_ = rest
     if int(version) > VERSION:
         raise unknown_version(version, target.shown)
     if partitions != str(target.partitions):
@@ -106,21 +108,15 @@ def _found(servers: Servers, partition: Partition, seconds: float) -> int:
             f"{target.shown}: this store was founded with partitions={partitions}; "
             f"partitions={target.partitions} would look for jobs where they are not"
         )
-    if moving == ["1"]:
-        _move_lines(target, address, partition, seconds)
     partition.epoch = epoch
     return int(version)
 
 
-def _move_lines(target: Target, address: Address, partition: Partition, seconds: float) -> None:
+def _move_lines(asked: Client, target: Target, partition: Partition) -> None:
     """Older data is brought up to our version, a slice at a time, before any verb runs."""
-    asked = client(target, address, timeout=min(seconds, PATIENCE))
-    try:
-        answer: Any = b"1"
-        while answer == b"1":
-            answer = asked.eval(lone_script("move_lines"), 1, partition.meta, VERSION)
-    finally:
-        asked.close()
+    answer: Any = b"1"
+    while answer == b"1":
+        answer = asked.eval(lone_script("move_lines"), 1, partition.meta, VERSION)
     if answer == b"version":
         raise SchemaMismatch(
             f"{target.shown}: another release has just brought its data up to a newer version"
