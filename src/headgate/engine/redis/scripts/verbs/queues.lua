@@ -2,7 +2,7 @@
 -- input {queue …} to go on with, or false   answers {{'state:queue', number …}, {paused queue …}, {queue, due …}, {queue
 -- … that were left}}; the first two only where it begins. Cost: queues × states; at most 500 priorities in lines of
 -- ready jobs beyond the first queue. Where jobs of shares are ready, the first 20 tags of a priority tell.
-local MOST, TAGS, UNTAGGED, looks = 500, 20, '0000000000000000', 0
+local MOST, TAGS, looks = 500, 20, 0
 
 -- Within a priority the first member is the one that was due first, and of jobs of shares the first of each tag: the
 -- next tags are looked at, too, as far as that is allowed. `width` is that of what stands before the tag.
@@ -16,7 +16,7 @@ local function earliest(key, width)
     if not least or due < least then least = due end
     tags = sub(from, 1, width) == group and tags + 1 or 0
     from = sub(member, 1, width + 16) .. ':'
-    if sub(member, width + 1, width + 16) == UNTAGGED or tags > TAGS then
+    if tags > TAGS then
       from = tonumber(group) + 1 < 10 ^ width and format('%0' .. width .. 'd', tonumber(group) + 1)
     end
   end
