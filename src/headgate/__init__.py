@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
     from headgate.app.failures import FailureGroup, Failures
+    from headgate.app.fair_shares import ShareInfo, WeightInfo
     from headgate.app.filters import StateName
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
@@ -57,12 +58,13 @@ if TYPE_CHECKING:
         SlotLost,
         Snooze,
         StaleMessage,
+        Throttled,
         WrongState,
     )
     from headgate.hooks.context import JobContext, current_job
     from headgate.hooks.dependencies import Depends
     from headgate.job import JobState
-    from headgate.limits import ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
+    from headgate.limits import Adapt, ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
     from headgate.limits.imported import ImportLimit
     from headgate.retry import Retry
     from headgate.sealing import Codec, ContextCodec, PayloadContext, SealedPayload
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adapt",
     "App",
     "AsyncTask",
     "AttemptInfo",
@@ -125,6 +128,7 @@ __all__ = [
     "ScheduleInfo",
     "SchemaMismatch",
     "SealedPayload",
+    "ShareInfo",
     "Slot",
     "SlotLost",
     "Snooze",
@@ -135,8 +139,10 @@ __all__ = [
     "Task",
     "TaskDefaults",
     "TaskSet",
+    "Throttled",
     "TotalsInfo",
     "WaiterInfo",
+    "WeightInfo",
     "Worker",
     "WorkerInfo",
     "WrongState",
@@ -151,12 +157,13 @@ _ROOMS = {
     "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
     "app.failures": ("FailureGroup", "Failures"),
+    "app.fair_shares": ("ShareInfo", "WeightInfo"),
     "app.filters": ("StateName",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
     "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "QueueInfo", "WorkerInfo"),
     "job": ("JobState",),
-    "limits": ("ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
+    "limits": ("Adapt", "ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
     "limits.imported": ("ImportLimit",),
     "app.schedules": ("ScheduleInfo",),
     "app.steering": ("Changed",),

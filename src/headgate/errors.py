@@ -21,7 +21,7 @@ HeadgateError
     └── SchemaMismatch        is newer than this code, or is not a Headgate store
 
 JobControl                raised *by task code* to say how the attempt ends; never an error
-├── RetryLater · Snooze · CancelJob · FailJob
+├── RetryLater · Snooze · Throttled · CancelJob · FailJob
 """
 
 from __future__ import annotations
@@ -168,6 +168,21 @@ class Snooze(JobControl):
     def __init__(self, delay: float | timedelta) -> None:
         super().__init__("snoozed")
         self.delay = _checked(delay, "Snooze(delay=)")
+
+
+class Throttled(JobControl):
+    """A service that the task called said: not now (429). The job comes back as it was, uncounted, and the key of its
+    limit is closed for `retry_after`, for all jobs; then it opens bit by bit.
+
+    `limit` names the one that is meant; without it that is its rate, else its concurrency limit.
+    """
+
+    def __init__(self, retry_after: float | timedelta, limit: str | None = None) -> None:
+        super().__init__("throttled" if limit is None else f"throttled by {limit}")
+        self.retry_after = _checked(retry_after, "Throttled(retry_after=)")
+        if limit is not None and not (isinstance(limit, str) and limit):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"Throttled(limit={limit!r}): the name of a limit of the task is needed")
+        self.limit = limit
 
 
 def _checked(delay: float | timedelta, what: str) -> float | timedelta:

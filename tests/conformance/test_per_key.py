@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from headgate.clock import SECOND
+from headgate.engine.contract import Limit
 from headgate.engine.rules.in_force import KEEP_NUMBERS
+from headgate.job import NewJob
 from tests.support.world import World
 
 
@@ -97,3 +99,28 @@ async def test_a_brought_number_is_heeded_only_where_the_limit_says_so(world: Wo
     await world.limit("user", 1)
     await world.fill(3, ("user=1", 1, 3))
     assert len(await world.claim()) == 1
+
+
+async def test_a_number_that_comes_with_a_job_is_in_force_for_its_key_only(world: World) -> None:
+    def mentioned(number: int, prefix: str) -> list[NewJob]:
+        return [world.job(f"{prefix}{n}", (f"user={prefix}", 1, number)) for n in range(3)]
+
+    free, pro = [Limit("user", "concurrency", number, by_job=True) for number in (1, 2)]
+    await world.enqueue_all(*mentioned(1, "free"), limits=[free])
+    assert (await world.status("user")).max == 1
+    await world.enqueue_all(*mentioned(2, "pro"), limits=[pro])
+    assert sorted(await world.claim()) == ["free0", "pro0", "pro1"]
+    assert [(await world.status(key)).max for key in ("user", "user=free", "user=pro")] == [1, 1, 2]
+    await world.limit("user", 3)
+    assert (await world.status("user=pro")).max == 2, "a declaration in code does not end what jobs bring"
+    assert await world.claim() == ["free1", "free2"]
+
+
+async def test_a_job_that_was_due_later_brings_its_number_again(world: World) -> None:
+    await world.limit("user", None, per_key=True)
+    for number in (1, 2):
+        await world.enqueue(f"j{number}", ("user=1", 1, 1), delay=KEEP_NUMBERS / SECOND + 10)
+    await world.later(KEEP_NUMBERS / SECOND + 1)
+    assert [line.key for line in await world.engine.limits("user", now=world.now)] == ["user"]
+    await world.later(10)
+    assert await world.claim() == ["j1"]

@@ -17,7 +17,7 @@ def test_every_public_name_is_there_and_nothing_is_listed_twice():
 
 def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
-        "App", "AsyncTask", "AttemptInfo", "AuditReport", "BacklogFull", "CancelJob", "Changed", "Codec",
+        "Adapt", "App", "AsyncTask", "AttemptInfo", "AuditReport", "BacklogFull", "CancelJob", "Changed", "Codec",
         "ConcurrencyLimit",
         "ConfigError", "ContextCodec", "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob",
         "FailureGroup", "Failures", "FloatingLimit", "FloatingLimitView", "HeadgateError", "HistoryInfo",
@@ -25,10 +25,9 @@ def test_the_public_names_are_these():
         "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "JobUpdate",
         "KeyInfo", "LeaseLost", "LifespanError", "LimitInfo", "LimitNotFound", "OverrideInfo", "PayloadContext",
         "PayloadError", "ProcessDied", "QueueInfo", "RaisedInProcess", "RateLimit", "Retry", "RetryLater",
-        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "Slot", "SlotLost", "Snooze", "SqlResult",
-        "StaleMessage", "StateName",
-        "SyncTask", "Task", "TaskDefaults", "TaskSet", "TotalsInfo", "WaiterInfo", "Worker", "WorkerInfo",
-        "WrongState", "__version__", "current_job",
+        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "ShareInfo", "Slot", "SlotLost", "Snooze", "SqlResult",
+        "StaleMessage", "StateName", "SyncTask", "Task", "TaskDefaults", "TaskSet", "Throttled", "TotalsInfo",
+        "WaiterInfo", "WeightInfo", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 

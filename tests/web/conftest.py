@@ -75,6 +75,18 @@ def asking(app: App):
 
 
 @pytest.fixture
+def asking_with(app: App):
+    """Makes clients of a server with settings of its own: `asking_with("read", hide_payloads=True)`."""
+
+    def client(role: str, **settings) -> Asked:
+        transport = httpx.ASGITransport(asgi(app, auth=TOKENS, **settings))
+        headers = {"Authorization": f"Bearer {SECRETS[role]}"}
+        return Asked(httpx.AsyncClient(transport=transport, base_url="http://test/api/v1", headers=headers))
+
+    return client
+
+
+@pytest.fixture
 async def asked(asking) -> AsyncIterator[Asked]:
     """A client that may do everything."""
     client = asking()

@@ -29,6 +29,7 @@ from headgate.app.blocks import enqueue
 from headgate.app.client import Client, Clock
 from headgate.app.declarations import Declarations
 from headgate.app.defaults import TaskDefaults, check_defaults
+from headgate.app.fair_shares import FairShares
 from headgate.app.handle import JobHandle
 from headgate.app.hooked import Hooked
 from headgate.app.importing import ImportRecord, import_jobs
@@ -84,7 +85,7 @@ class WorkerOptions(TypedDict, total=False):
     max_memory: int | None
 
 
-class App(Declarations, Hooked, Operations, Overview, Schedules):
+class App(Declarations, Hooked, Operations, FairShares, Overview, Schedules):
     """A set of tasks and limits, and the store that their jobs live in.
 
     `url` may be a function that returns it, which is called when the store is opened, and not before.

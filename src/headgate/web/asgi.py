@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -14,9 +15,10 @@ from starlette.routing import Mount
 from starlette.routing import Route as StarletteRoute
 
 from headgate.app.app import App
-from headgate.web.api import enqueueing, events, jobs, store, work
+from headgate.web.api import enqueueing, events, jobs, overview, schedules, store, work
 from headgate.web.auth import Auth, Authenticator
 from headgate.web.openapi import document
+from headgate.web.pages.reference import reference
 from headgate.web.pages.site import Site
 from headgate.web.problems import problem, respond
 from headgate.web.route import Route
@@ -24,7 +26,8 @@ from headgate.web.server import Server
 from headgate.web.settings import Redact, WebSettings
 
 ROUTES: tuple[Route, ...] = (
-    *enqueueing.ROUTES, *jobs.ROUTES, *events.ROUTES, *jobs.ONE_JOB, *store.ROUTES, *work.ROUTES,
+    *enqueueing.ROUTES, *jobs.ROUTES, *events.ROUTES, *jobs.ONE_JOB, *overview.ROUTES, *store.ROUTES,
+    *schedules.ROUTES, *work.ROUTES,
 )  # fmt: skip
 API = "/api/v1"
 
@@ -54,7 +57,11 @@ def asgi(
             yield
 
     api = Starlette(
-        routes=[StarletteRoute("/openapi.json", _openapi), *server.routes(ROUTES)],
+        routes=[
+            StarletteRoute("/openapi.json", _openapi),
+            StarletteRoute("/", _reference),
+            *server.routes(ROUTES),
+        ],
         exception_handlers={HTTPException: _http_error},
     )
     site = Site(server, authenticator)
@@ -67,8 +74,16 @@ def asgi(
 
 async def _openapi(request: Request) -> Response:
     """The document is no secret: it says nothing about the store."""
-    described = {**document(ROUTES), "servers": [{"url": request.scope.get("root_path", API)}]}
-    return Response(msgspec.json.encode(described), media_type="application/json")
+    return Response(msgspec.json.encode(_document(request)), media_type="application/json")
+
+
+async def _reference(request: Request) -> Response:
+    """The same for people."""
+    return reference(_document(request), request.scope.get("root_path", API))
+
+
+def _document(request: Request) -> dict[str, Any]:
+    return {**document(ROUTES), "servers": [{"url": request.scope.get("root_path", API)}]}
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

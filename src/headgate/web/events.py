@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -22,6 +23,11 @@ log = logging.getLogger("headgate.web")
 
 EVERY = 1.0
 """Seconds between two readings."""
+SHARE = 20
+"""A reading is followed by a rest so many times as long as it took: a slow store is not read all the time."""
+LONGEST_REST = 15.0
+COUNTED = 10_000
+"""Jobs of one state that are counted; of more it is said that there are more."""
 KEEP_ALIVE = 15.0
 """Seconds of silence after which a comment is sent, so that proxies keep the stream and the end of a client is seen."""
 
@@ -40,8 +46,16 @@ class Event(msgspec.Struct, frozen=True):
         return b"event: " + self.name.encode() + b"\ndata: " + self.data + b"\n\n"
 
 
+async def _totals(app: App) -> Any:
+    return await app.totals(most=COUNTED)
+
+
 async def _queues(app: App) -> Any:
-    return await app.queues()
+    return await app.queues(most=COUNTED)
+
+
+async def _limits(app: App) -> Any:
+    return await app.tightest()
 
 
 async def _workers(app: App) -> Any:
@@ -50,7 +64,9 @@ async def _workers(app: App) -> Any:
     ]
 
 
-READINGS: dict[str, Reading] = {"queues": _queues, "workers": _workers}
+READINGS: dict[str, Reading] = {
+    "totals": _totals, "queues": _queues, "limits": _limits, "workers": _workers,
+}  # fmt: skip
 
 
 class Broadcaster:
@@ -84,14 +100,21 @@ class Broadcaster:
 
     async def _read_on(self) -> None:
         while self._listeners:
-            try:
-                await self._read()
-            except HeadgateError as error:
-                self._tell(Event("unavailable", msgspec.json.encode({"detail": str(error)})))
-            except Exception:
-                log.exception("reading the store for event streams failed")
-            await asyncio.sleep(self._every)
+            rest = await self._read_once()
+            await asyncio.sleep(rest)
         self._latest.clear()
+
+    async def _read_once(self) -> float:
+        """Read, and tell; returns how long to rest."""
+        begun = time.monotonic()
+        try:
+            await self._read()
+        except HeadgateError as error:
+            self._tell(Event("unavailable", msgspec.json.encode({"detail": str(error)})))
+            return self._every
+        except Exception:
+            log.exception("reading the store for event streams failed")
+        return max(self._every, min(LONGEST_REST, SHARE * (time.monotonic() - begun)))
 
     async def _read(self) -> None:
         for name, read in self._readings.items():

@@ -114,4 +114,12 @@ def _headers(route: Route) -> list[dict[str, Any]]:
     if route.name != "enqueue":
         return []
     text = "Becomes the job's id, so that the request may be sent again."
-    return [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}, "description": text}]
+    return [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": text,
+        }
+    ]

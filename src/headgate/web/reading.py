@@ -18,22 +18,27 @@ B = TypeVar("B", bound=Body)
 
 
 def read_query(kind: type[Q], given: QueryParams) -> Q:
-    """Texts become what the fields are; a field that is a tuple may be given several times, or with commas."""
+    """Texts become what the fields are. A field that is a tuple may be given several times, and with commas where its
+    values come from a fixed set: others may have a comma in them."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     values: dict[str, Any] = {}
     for name in given:
-        many = name in fields and _is_tuple(fields[name].type)
+        many = _items(fields[name].type) if name in fields else None
         every = given.getlist(name)
-        if not many and len(every) > 1:
+        if many is None and len(every) > 1:
             raise Refusal("invalid", f"{name} is given {len(every)} times; it may stand once")
-        values[name] = [part for one in every for part in one.split(",")] if many else every[0]
+        if isinstance(many, msgspec.inspect.LiteralType):
+            every = [part for one in every for part in one.split(",")]
+        values[name] = every[0] if many is None else every
     return msgspec.convert(values, kind, strict=False)
 
 
-def _is_tuple(kind: Any) -> bool:
+def _items(kind: Any) -> msgspec.inspect.Type | None:
+    """What a field has several of; None for one that has one value."""
     info = msgspec.inspect.type_info(kind)
     options = info.types if isinstance(info, msgspec.inspect.UnionType) else (info,)
-    return any(isinstance(option, msgspec.inspect.VarTupleType) for option in options)
+    found = (option.item_type for option in options if isinstance(option, msgspec.inspect.VarTupleType))
+    return next(found, None)
 
 
 async def read_body(kind: type[B], request: Request, settings: WebSettings) -> B:

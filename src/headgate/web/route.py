@@ -20,6 +20,7 @@ from headgate.web.streams import Streams
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 T = TypeVar("T")
+EVENT_STREAM = "text/event-stream"
 
 
 class Call:
@@ -55,6 +56,10 @@ class Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is sent as JSON; a record of the route's own."""
 
+    def noted(self) -> str:
+        """What the log says of a change beside its path: nothing of payloads."""
+        return ""
+
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -73,6 +78,9 @@ class Route:
         status: int = 200,
         problems: tuple[str, ...] = (),
         media_type: str = "application/json",
+        answer: Any = None,
+        reads_only: bool = False,
+        quiet: bool = False,
     ) -> None:
         hints = get_type_hints(handler)
         self.method: Method = method
@@ -85,7 +93,11 @@ class Route:
         self.media_type = media_type
         self.query: type[Query] | None = hints.get("query")
         self.body: type[Body] | None = hints.get("body")
-        self.answer: Any = hints.get("return", type(None))
+        self.answer: Any = answer or hints.get("return", type(None))
+        self.reads_only = reads_only or right == "look"
+        """Whether it is answered by a server that only looks."""
+        self.quiet = quiet
+        """Whether it is of the kind that programs send all the time, so that a line of the log for each is too much."""
         self.summary, _, text = (inspect.getdoc(handler) or "").partition("\n")
         self.text = " ".join(text.split())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from headgate.web.auth import SAFE, Authenticator
 from headgate.web.problems import Refusal, problem, problem_of, respond
 from headgate.web.reading import read_body, read_query
 from headgate.web.roles import Identity, roles_with
-from headgate.web.route import Call, Created, Route
+from headgate.web.route import EVENT_STREAM, Body, Call, Created, Route
 from headgate.web.settings import WebSettings
 from headgate.web.streams import Streams
 
@@ -32,6 +32,8 @@ class Server:
         self.authenticator = authenticator
         self.settings = settings
         self.streams = Streams(app, settings.most_streams)
+        self.changed: Callable[[], None] = _nothing
+        """Called when a request has changed something, so that what is kept of the store is read again."""
 
     def routes(self, routes: Sequence[Route]) -> list[StarletteRoute]:
         """The routes of a Starlette application; a path that is there with another method is answered with 405."""
@@ -49,9 +51,12 @@ class Server:
             root = request.scope.get("root_path", "")
             call = Call(self.app, who, request, root, self.settings, self.streams)
             given = await self._given(request, route)
+            if request.method == "HEAD" and route.media_type == EVENT_STREAM:
+                return Response(media_type=EVENT_STREAM)  # the stream itself would never end
             result = await route.handler(call, **given)
             if request.method not in SAFE:
-                log.info("%s (%s): %s %s", who.name, who.role, request.method, request.url.path)
+                _log_change(request, route, who, given.get("body"))
+                self.changed()
             return self._respond(route, result)
         except Exception as error:
             if (response := problem_of(error)) is not None:
@@ -63,7 +68,7 @@ class Server:
         if not who.may(route.right):
             allowed = " or ".join(roles_with(route.right))
             raise Refusal("forbidden", f"{who.name} has the role {who.role}; this needs {allowed}")
-        if self.settings.read_only and route.right != "look":
+        if self.settings.read_only and not route.reads_only:
             raise Refusal("read-only", "this server was started to look only (--read-only)")
 
     async def _given(self, request: Request, route: Route) -> dict[str, Any]:
@@ -85,6 +90,18 @@ class Server:
             status, headers, result = created.status, {**headers, **created.headers}, created.body
         body = b"" if status == 204 else msgspec.json.encode(result)
         return Response(body, status, headers, None if status == 204 else route.media_type)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _log_change(request: Request, route: Route, who: Identity, body: Body | None) -> None:
+    """Who did what. What callers have sent cannot break the line."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    said = f" {body.noted()}" if body is not None and body.noted() else ""
+    line = f"{who.name} ({who.role}): {request.method} {request.url.path}{query}{said}"
+    log.log(logging.DEBUG if route.quiet else logging.INFO, "%s", line.encode("unicode_escape").decode())
 
 
 class Path:

@@ -17,6 +17,8 @@ class Limit(Record, frozen=True):
 
     `sized` says that jobs may take more than one slot, `estimated` that attempts say afterwards what they spent of a
     rate, `adaptive` that a number learnt for a key counts, `per_key` that jobs bring numbers for their keys.
+    `by_job` that the declaration comes with single jobs, which bring its number for their own keys: it counts for the
+    others only where none is declared (rules/in_force.py, `declared_anew`); no store keeps it.
     `when_full` is what becomes of a newcomer that finds no slot (rule 19), `max_waiting` how many may wait on one key
     (of a limit `queue:NAME`: how many may be ready or waiting in the queue), `on_overflow` what happens beyond that.
     """
@@ -34,6 +36,7 @@ class Limit(Record, frozen=True):
     when_full: WhenFull = "wait"
     max_waiting: int | None = None
     on_overflow: Overflow = "refuse"
+    by_job: bool = False
 
 
 class KeyNumbers(Record, frozen=True):

@@ -82,7 +82,7 @@ class Facts(Record, frozen=True):
 
     For a waiting job: the limit it waits on, up to ten holders, what the key has `offered` to ready jobs of its queue,
     `place` (1 is next) among the waiters of its queue, and `earliest` for a rate. For a ready one: whether its queue is
-    paused, how many live workers serve the queue, and how many of these know the task.
+    paused, how many live workers serve the queue, and how many of these know the task. `weight` is that of its share.
     """
 
     job: Job
@@ -95,6 +95,7 @@ class Facts(Record, frozen=True):
     serving: int
     knowing: int
     now: int
+    weight: float | None = None
 
 
 class JobView(Record, frozen=True):

@@ -28,7 +28,7 @@ from headgate.engine.rules.reading import (
     queue_statuses,
     room,
 )
-from headgate.engine.rules.status import all_status, key_status
+from headgate.engine.rules.status import all_status, key_status, with_tokens
 from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.job import JobState
 from headgate.keys import Key, is_rate
@@ -124,13 +124,14 @@ def workers(store: MemoryStore) -> list[WorkerStatus]:
 
 def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
     """Why a job is where it is."""
-    key, line = job.waiting_on, None
+    key, line, limit = job.waiting_on, None, None
     if key is not None:
         line = store.waiting[key][job.queue]
+        limit = with_tokens(status(store, key), ledger.rule(key), lambda: ledger.meter(key), now)
     live = [entry.worker for entry in store.workers.values() if entry.lease_until > now]
     return facts(
         job.shown(),
-        None if key is None else status(store, key),
+        limit,
         holders=() if key is None else holders(store, key, MOST_HOLDERS),
         offered=0 if key is None else ledger.offered(key, job.queue),
         place=None if line is None else line.place(job.order) + 1,
@@ -140,6 +141,7 @@ def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> 
         paused=job.queue in store.paused,
         live=[Serving(worker.queues, worker.tasks) for worker in live],
         now=now,
+        weight=None if job.spec.share is None else store.book.weight(job.spec.share),
     )
 
 

@@ -140,7 +140,7 @@ class Ledger(Crowd[J], Protocol[J]):
         """How many units of the key the job holds by a reservation."""
         ...
 
-    def meter(self, key: str) -> Meter:
+    def meter(self, key: str, /) -> Meter:
         """What has been spent of a rate key."""
         ...
 

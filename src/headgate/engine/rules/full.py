@@ -7,6 +7,7 @@ worker was lost or gave it back, had a slot already: it always waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -53,7 +54,7 @@ J_co = TypeVar("J_co", bound=Arriving, covariant=True)
 class Crowd(Protocol[J_co]):
     """What a ledger must answer about those that wait already."""
 
-    def policy(self, key: str) -> Policy | None:
+    def policy(self, key: str, /) -> Policy | None:
         """What the limit of a key does when there is no room."""
         ...
 
@@ -82,6 +83,12 @@ class Crowd(Protocol[J_co]):
         ...
 
 
+@lru_cache(10_000)
+def _queue_ident(queue: str) -> str:
+    """The key that bounds a queue's backlog; asked for at each arrival."""
+    return Key(f"queue:{queue}").ident
+
+
 class Full(Generic[J]):
     """Decides over one ledger. `leave` ends a pending job as cancelled with a reason, `stop` asks a running one to."""
 
@@ -92,7 +99,7 @@ class Full(Generic[J]):
 
     def may_enter(self, job: J, *, entering: bool) -> bool:
         """Whether the queue takes another job, or made room for it."""
-        ident = Key(f"queue:{job.queue}").ident
+        ident = _queue_ident(job.queue)
         policy = self.crowd.policy(ident)
         if policy is None or policy.max_waiting is None:
             return True

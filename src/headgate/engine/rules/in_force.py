@@ -9,6 +9,9 @@ enqueued: they are looked up when a job is decided on, not stored with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
 
 from headgate.clock import SECOND
 from headgate.engine.contract import KeyNumbers, Limit, Override, ShareWeight
@@ -18,24 +21,25 @@ from headgate.errors import ConfigError
 from headgate.keys import Key, Use, slots
 from headgate.rates import Pace
 
+T = TypeVar("T")
 Scope = tuple[str, str | None, str | None]
 """What an override speaks for: name, value, tenant."""
 KEEP_NUMBERS = 3600 * SECOND
 """How long the numbers of an idle key are kept: then a sweep forgets them, and the declared number applies again."""
 
 
-class Resolved(dict[str, Rule]):
-    """Rules by key, each resolved when it is first asked for. Asked several times per job: for a key that is known no
-    function of ours is called."""
+class Resolved(dict[str, T]):
+    """What is known of keys, each resolved when it is first asked for. Asked several times per job: for a key that is
+    known no function of ours is called."""
 
-    def __init__(self, resolve: Callable[[str], Rule]) -> None:
+    def __init__(self, resolve: Callable[[str], T]) -> None:
         self._resolve = resolve
 
-    def __missing__(self, key: str) -> Rule:
+    def __missing__(self, key: str) -> T:
         if len(self) > 100_000:
             self.clear()
-        rule = self[key] = self._resolve(key)
-        return rule
+        found = self[key] = self._resolve(key)
+        return found
 
 
 class RuleBook:
@@ -49,11 +53,13 @@ class RuleBook:
         self.declared_weights: dict[str, ShareWeight] = {}
         self.weights: dict[str, ShareWeight] = {}
         self.version: int | None = None
-        self._rules = Resolved(self._resolve)
+        self._rules: Resolved[Rule] = Resolved(self._resolve)
         self.rule: Callable[[str], Rule] = self._rules.__getitem__
         """The rule in force for a key."""
         self._caps: dict[tuple[str, str], tuple[Use, ...]] = {}
-        self._policies: dict[str, Policy | None] = {}
+        self._policies: Resolved[Policy | None] = Resolved(self._policy)
+        self.policy: Callable[[str], Policy | None] = self._policies.__getitem__
+        """What a key's limit does when there is no room."""
 
     def changed(self) -> None:
         """Forget what was derived; called after any change of the three tables."""
@@ -72,13 +78,8 @@ class RuleBook:
         burst = 1 if limit.algorithm == "leaky" else limit.burst if limit.burst is not None else number
         return Pace(number, limit.period, burst or 1, limit.algorithm == "sliding_window", limit.estimated)
 
-    def policy(self, ident: str) -> Policy | None:
-        """What a key's limit does when there is no room."""
-        if ident not in self._policies:
-            if len(self._policies) > 100_000:
-                self._policies.clear()
-            self._policies[ident] = policy_of(self.limits.get(Key.of(ident).name))
-        return self._policies[ident]
+    def _policy(self, ident: str) -> Policy | None:
+        return policy_of(self.limits.get(Key.of(ident).name))
 
     def number(self, key: Key) -> int | None:
         """The number in force: override, brought, computed, declared."""
@@ -191,6 +192,21 @@ class RuleBook:
                 raise ConfigError(
                     f"limit {key.name!r} is declared as {limit.kind}, but this job uses it otherwise"
                 )
+
+
+def declared_anew(known: Limit | None, limit: Limit) -> Limit:
+    """What a store keeps when a limit is declared that it may know already: the newest word counts.
+
+    What comes with single jobs (`by_job`) does not change the number of other keys: where it is not the declared one,
+    jobs bring their numbers from now on (`per_key`). They do not stop to when another process, which has not seen two
+    numbers, declares the limit again.
+    """
+    if known is None:
+        return msgspec.structs.replace(limit, by_job=False)
+    if not limit.by_job:
+        return msgspec.structs.replace(limit, per_key=limit.per_key or known.per_key)
+    per_key = limit.per_key or known.per_key or limit.max != known.max
+    return msgspec.structs.replace(limit, max=known.max, per_key=per_key, by_job=False)
 
 
 def learns(limit: Limit) -> bool:

@@ -59,12 +59,14 @@ def facts(
     paused: bool,
     live: Iterable[Serving],
     now: int,
+    weight: float | None = None,
 ) -> Facts:
     """Why a job is where it is; `limit` and what follows are of the key that it waits on."""
     serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
     return Facts(
         job=job, limit=limit, holders=tuple(holders), offered=offered, place=place, earliest=earliest, paused=paused,
         serving=len(serving), knowing=sum(job.task in worker.tasks for worker in serving), now=now,
+        weight=weight,
     )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ class Stored:
         self.lost = 0
         self.lost_after = 0
         self.tag = 0
-        self.start_by = latest_start(spec, enqueued_at)
+        self.start_by = spec.start_by if spec.start_within is None else latest_start(spec, enqueued_at)
         self.unique_until: int | None = None
         self.spent: dict[str, Spending] = {}
 

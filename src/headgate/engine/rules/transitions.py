@@ -34,7 +34,7 @@ from headgate.engine.contract import (
 )
 from headgate.engine.rules.admission import GATE_STEPS, Admission, Cap, Gate
 from headgate.engine.rules.blame import blame, died_by
-from headgate.engine.rules.in_force import RuleBook, Scope, gives_room
+from headgate.engine.rules.in_force import RuleBook, Scope, declared_anew, gives_room
 from headgate.engine.rules.lifecycle import (
     BACK_AS_THEY_WERE,
     Again,
@@ -90,10 +90,11 @@ class Transitions(ABC):
         return [self._enqueue(spec, entering) for spec in jobs]
 
     def _enqueue(self, spec: NewJob, entering: bool) -> Enqueued:
-        if (rival := self._rival(spec)) is not None:
+        if spec.unique is not None and (rival := self._rival(spec)) is not None:
             return Enqueued(rival.id, rival.state, False)
         job = self.add(spec, self.now, self._due(spec))
-        self._bring(spec.uses)
+        if spec.uses:
+            self._bring(spec.uses)
         self.come(job, entering=entering)
         return Enqueued(job.id, job.state, True)
 
@@ -155,6 +156,7 @@ class Transitions(ABC):
         if job.due > self.now:
             self.call_workers = True
             return
+        self._bring(job.uses, again=True)
         if job.spec.share is not None and not returning:
             self._tag(job, job.spec.share)
         self.admission.arrive(job, entering=entering, returning=returning)
@@ -169,13 +171,17 @@ class Transitions(ABC):
         mean = self.mean(job.queue, share) if job.spec.charge == "time" else None
         return mean.step if mean is not None else step_of(self.book.weight(share))
 
-    def _bring(self, uses: Iterable[Use]) -> None:
-        """The newest job's number for a key is in force from now on."""
+    def _bring(self, uses: Iterable[Use], *, again: bool = False) -> None:
+        """The newest job's number for a key is in force from now on. A job that comes `again` is not the newest: it
+        brings its number only where the key's was forgotten meanwhile."""
         for use in uses:
-            before = self.book.numbers_of(use.key) if use.number is not None else None
-            if use.number is None or (before is not None and before.brought == use.number):
+            if use.number is None or not self.book.limits[Key.of(use.key).name].per_key:
                 continue
-            differs = before.brought if before is not None and self._in_use(use.key) else None
+            before = self.book.numbers_of(use.key)
+            known = None if before is None else before.brought
+            if known == use.number or (again and known is not None):
+                continue
+            differs = known if self._in_use(use.key) else None
             brought = {"at": self.now, "brought": use.number, "brought_before": differs}
             self.put_numbers(use.key, msgspec.structs.replace(before or KeyNumbers(self.now), **brought))
             self.book.changed()
@@ -364,10 +370,11 @@ class Transitions(ABC):
         """Write what differs; waiters of the name may have room now."""
         for limit in limits:
             self.book.check_kind(limit)
-            if self.book.limits.get(limit.name) != limit:
+            known = self.book.limits.get(limit.name)
+            if (anew := declared_anew(known, limit)) != known:
                 scope = (limit.name, None, None)
                 before = self.book.cap_of(scope)
-                self.put_limit(limit)
+                self.put_limit(anew)
                 self._rules_changed(scope, before)
 
     def set_override(self, scope: Scope, override: Override | None) -> None:

@@ -36,6 +36,8 @@ from headgate.engine.contract import (
     Resumed,
     Rows,
     Settings,
+    ShareStatus,
+    ShareWeight,
     Snapshot,
     Swept,
     Totals,
@@ -375,6 +377,33 @@ class SqliteEngine(Engine):
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         await self._write(lambda transaction: transaction.compute(key, max), now)
+
+    async def learn(
+        self, key: str, max: int, *, seen: int | None, reason: str, now: int | None = None
+    ) -> bool:
+        return await self._write(lambda transaction: transaction.learn(key, max, seen, reason), now)
+
+    async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:
+        def known(transaction: Transaction) -> bool | None:
+            book = transaction.book
+            return all(book.declared_weight(weight.share) == weight.weight for weight in weights) or None
+
+        await self._write(lambda transaction: transaction.declare_shares(weights) or True, now, known)
+
+    async def set_share(self, weight: ShareWeight, *, now: int | None = None) -> None:
+        await self._write(lambda transaction: transaction.set_share(weight.share, weight), now)
+
+    async def clear_share(self, share: str, *, now: int | None = None) -> bool:
+        def work(transaction: Transaction) -> bool:
+            there = share in transaction.book.weights
+            if there:
+                transaction.set_share(share, None)
+            return there
+
+        return await self._write(work, now)
+
+    async def shares(self, *, after: str | None = None, limit: int = 1000) -> list[ShareStatus]:
+        return await self._read(lambda transaction: overview.shares(transaction, after, limit))
 
     async def keys_in_use(
         self,

@@ -202,7 +202,8 @@ def holders_of(transaction: Transaction, key: str, most: int) -> tuple[Holder, .
     """What holds a key, longest first."""
     rows = map(shown_row, transaction.execute(sql("holders_of"), (key, most)).fetchall())
     return tuple(
-        Holder(id, task, worker, since, bool(reserved)) for id, task, worker, since, reserved in rows
+        Holder(id, task, worker, since, bool(reserved), units)
+        for id, task, worker, since, reserved, units in rows
     )
 
 
@@ -221,8 +222,11 @@ def snapshot(transaction: Transaction) -> Snapshot:
         _view(transaction, shown_row(row)) for row in transaction.execute(sql("unfinished")).fetchall()
     )
     holders: defaultdict[str, dict[str, bool]] = defaultdict(dict)
-    for key, id, reserved in map(shown_row, transaction.execute(sql("all_holders")).fetchall()):
+    units: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for key, id, reserved, size in map(shown_row, transaction.execute(sql("all_holders")).fetchall()):
         holders[key][id] = bool(reserved)
+        if size != 1:
+            units[key][id] = size
     waited = {view.waiting_on for view in views if view.waiting_on is not None}
     used = {*holders, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
     keys = {key for key in used if parsed(key) is not None}
@@ -236,6 +240,7 @@ def snapshot(transaction: Transaction) -> Snapshot:
         now=transaction.now,
         most=most_tokens(transaction.book.rule, waited),
         unsettled=frozenset(_unsettled(transaction, waited)),
+        units=dict(units),
     )
 
 
@@ -248,7 +253,7 @@ def _unsettled(transaction: Transaction, waited: Iterable[str]) -> Iterable[str]
 def _view(transaction: Transaction, row: Values) -> JobView:
     (
         id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
-        set_aside, suspicion, lost,
+        set_aside, suspicion, lost, tag, share, start_by,
     ) = row  # fmt: skip
     try:
         own = read_uses(uses)
@@ -258,5 +263,5 @@ def _view(transaction: Transaction, row: Values) -> JobView:
         id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
         uses=transaction.book.uses(task, queue, own), waiting_on=waiting_on, offered_by=offered_by,
         refusals=refusals, worker=worker, attempt=attempt, tries=tries, set_aside=set_aside == UNKNOWN_TASK,
-        suspicion=suspicion, lost=lost,
+        suspicion=suspicion, lost=lost, tag=tag, share=share, start_by=start_by,
     )  # fmt: skip

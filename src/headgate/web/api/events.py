@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import msgspec
 from starlette.responses import StreamingResponse
 
-from headgate.web.api.shown import HIDDEN
+from headgate.web.api.shown import update_shown
 from headgate.web.events import Event
-from headgate.web.route import Call, Route
+from headgate.web.route import EVENT_STREAM, Call, Route
 
 SILENCE = b": still here\n\n"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -18,8 +18,9 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 async def events(call: Call) -> StreamingResponse:
     """Follow the store
 
-    A stream of events: `queues` and `workers` as their lists answer, whenever they differ; `unavailable` when the store
-    cannot be read, and `available` when it can be again.
+    A stream of events, each whenever it differs: `totals`, `queues`, `limits` (the tightest keys) and `workers`, as the
+    operations of these names answer, counting no further than 10,000; `unavailable` when the store cannot be read, and
+    `available` when it can be again. A stream ends after an hour, to be opened again.
     """
     streams = call.streams
     streams.refuse_if_full()
@@ -33,15 +34,12 @@ async def job_events(call: Call) -> StreamingResponse:
     """
     handle = await call.app.job(call.path["id"])
     call.streams.refuse_if_full()
-    hide = call.settings.hide_payloads and not call.who.sees_payloads
+    redacts = call.settings.redact is not None
 
     async def told() -> AsyncGenerator[bytes]:
         async for update in handle.stream():
-            shown = (
-                msgspec.structs.replace(update, progress=HIDDEN, error=update.error and HIDDEN)
-                if hide
-                else update
-            )
+            info = await handle.info() if redacts else None
+            shown = update_shown(update, info, call.who, call.settings)
             yield Event("job", msgspec.json.encode(shown)).wire
 
     return _stream(call.streams.counted(told()))
@@ -53,13 +51,13 @@ async def _told(events: AsyncIterator[Event | None]) -> AsyncGenerator[bytes]:
 
 
 def _stream(body: AsyncIterator[bytes]) -> StreamingResponse:
-    return StreamingResponse(body, media_type="text/event-stream", headers=HEADERS)
+    return StreamingResponse(body, media_type=EVENT_STREAM, headers=HEADERS)
 
 
 ROUTES = (
-    Route("GET", "/events", events, right="look", tag="Events", media_type="text/event-stream"),
+    Route("GET", "/events", events, right="look", tag="Events", media_type=EVENT_STREAM),
     Route(
         "GET", "/jobs/{id:path}/events", job_events, right="look", tag="Events",
-        problems=("not-found",), media_type="text/event-stream",
+        problems=("not-found",), media_type=EVENT_STREAM,
     ),
 )  # fmt: skip

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from headgate.app.filters import JobFilter, StateName, engine_filter
+from headgate.app.filters import engine_filter
 from headgate.app.handle import JobHandle
 from headgate.app.info import Info
 from headgate.app.steering import Changed, Verb, fitting_states
+from headgate.app.store_info import KeyInfo
 from headgate.engine.contract import Verdict
 from headgate.errors import HeadgateError
 from headgate.job import JobState
+from headgate.web.api.matching import Filter, StateQuery, filter_of
 from headgate.web.api.pages import Page, check_size, cursor, place
-from headgate.web.api.shown import shown
+from headgate.web.api.shown import JobShown, hides, sentence, shown
 from headgate.web.problems import Refusal
 from headgate.web.route import Body, Call, Query, Route
 
 
-class JobsQuery(Query, frozen=True):
-    """Which jobs; what is left out does not matter. `limit` is a key, as in customer=42, or a limit's name. `error` is
-    a text in the first line of the job's error. `since` and `until` say when jobs ended, in ISO 8601."""
+class JobsQuery(StateQuery, frozen=True):
+    """`size` jobs at most; `after` is the `next` of the page before."""
 
-    state: tuple[StateName, ...] | None = None
-    queue: str | None = None
-    task: str | None = None
-    tenant: str | None = None
-    limit: str | None = None
-    unique: str | None = None
-    id: tuple[str, ...] | None = None
-    error: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
     size: int = 50
     after: str | None = None
 
@@ -44,12 +35,23 @@ class WaitQuery(Query, frozen=True):
     wait: float = 0
 
 
+class KeysQuery(Query, frozen=True):
+    """How many holders and waiters of each key are named."""
+
+    holders: int = 3
+    waiters: int = 0
+
+
 class Which(Body, frozen=True):
     """Jobs by their ids, or all that match a filter, which must say something. With `dry_run` they are only counted."""
 
     ids: tuple[str, ...] | None = None
-    filter: dict[str, Any] | None = None
+    filter: Filter | None = None
     dry_run: bool = False
+
+    def noted(self) -> str:
+        many = f"{len(self.ids)} ids" if self.ids is not None else msgspec.json.encode(self.filter).decode()
+        return f"{many}{' (dry run)' if self.dry_run else ''}"
 
 
 class Restart(Body, frozen=True):
@@ -98,14 +100,14 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page[dict[str, Any]]:
     """List jobs, newest first"""
     size = check_size(query.size)
     after = None if query.after is None else place(query.after, 1)[0]
-    found = await call.app.jobs(size=size, after=after, **_filter(query))
+    found = await call.app.jobs(size=size, after=after, **filter_of(query))
     following = cursor((found[-1].id,)) if len(found) == size else None
     return Page([shown(call, info) for info in found], following)
 
 
-async def count_jobs(call: Call, query: JobsQuery) -> Matching:
+async def count_jobs(call: Call, query: StateQuery) -> Matching:
     """Count jobs"""
-    return Matching(await call.app.count(**_filter(query)))
+    return Matching(await call.app.count(**filter_of(query)))
 
 
 async def get_job(call: Call, query: WaitQuery) -> dict[str, Any]:
@@ -129,8 +131,20 @@ async def _ended(handle: JobHandle[Any], wait: float) -> None:
 
 async def explain_job(call: Call) -> ExplanationBody:
     """Why a job is where it is"""
-    found = await call.app.explain(call.path["id"])
-    return msgspec.convert(found, ExplanationBody, from_attributes=True)
+    handle = call.app.handle(call.path["id"])
+    found = await handle.explain()
+    info = await handle.info() if hides(call.who, call.settings) else None
+    told = msgspec.structs.replace(found, sentence=sentence(found, info, call.who, call.settings))
+    return msgspec.convert(told, ExplanationBody, from_attributes=True)
+
+
+async def keys_of_job(call: Call, query: KeysQuery) -> list[KeyInfo]:
+    """All keys that a job needs, each as it stands now
+
+    The caps of its task and its queue are among them. `free` says whether a key has room; `holders` and `waiters` are
+    the first of them.
+    """
+    return await call.app.keys_of(call.path["id"], holders=query.holders, waiters=query.waiters)
 
 
 async def cancel_job(call: Call) -> Steered:
@@ -193,7 +207,8 @@ async def _steer(call: Call, body: Which, verb: Verb) -> ManySteered:
         if body.dry_run:
             return ManySteered(matching=await call.app.count(ids=body.ids))
         return _many(await getattr(call.app, verb)(list(body.ids)))
-    filter = cast("JobFilter", body.filter)
+    assert body.filter is not None
+    filter = body.filter.given()
     if body.dry_run:
         states = fitting_states(verb, engine_filter(filter).states)
         return ManySteered(matching=await call.app.count(**{**filter, "state": states}))
@@ -204,40 +219,28 @@ def _many(changed: Changed) -> ManySteered:
     return ManySteered(done=changed.done, refused=changed.refused, asked=changed.asked)
 
 
-def _filter(query: JobsQuery) -> JobFilter:
-    return {
-        "state": query.state,
-        "queue": query.queue,
-        "task": query.task,
-        "tenant": query.tenant,
-        "limit": query.limit,
-        "unique": query.unique,
-        "ids": query.id,
-        "error": query.error,
-        "since": query.since,
-        "until": query.until,
-    }
-
-
 def _one(verb: str, handler: Any) -> Route:
     problems = ("not-found", "wrong-state")
     return Route("POST", f"/jobs/{{id:path}}/{verb}", handler, right="steer", tag="Jobs", problems=problems)
 
 
 ROUTES = (
-    Route("GET", "/jobs", list_jobs, right="look", tag="Jobs"),
+    Route("GET", "/jobs", list_jobs, right="look", tag="Jobs", answer=Page[JobShown]),
     Route("GET", "/jobs/count", count_jobs, right="look", tag="Jobs"),
     Route("POST", "/jobs/cancel", cancel_jobs, right="steer", tag="Jobs"),
     Route("POST", "/jobs/restart", restart_jobs, right="steer", tag="Jobs"),
     Route("POST", "/jobs/expedite", expedite_jobs, right="steer", tag="Jobs"),
     Route("POST", "/jobs/delete", delete_jobs, right="steer", tag="Jobs"),
     Route("GET", "/jobs/{id:path}/explain", explain_job, right="look", tag="Jobs", problems=("not-found",)),
+    Route("GET", "/jobs/{id:path}/keys", keys_of_job, right="look", tag="Jobs", problems=("not-found",)),
     _one("cancel", cancel_job),
     _one("restart", restart_job),
     _one("expedite", expedite_job),
 )
 ONE_JOB = (
-    Route("GET", "/jobs/{id:path}", get_job, right="look", tag="Jobs", problems=("not-found",)),
+    Route(
+        "GET", "/jobs/{id:path}", get_job, right="look", tag="Jobs", problems=("not-found",), answer=JobShown
+    ),
     Route(
         "DELETE",
         "/jobs/{id:path}",

@@ -8,9 +8,13 @@ from typing import Any
 import msgspec
 
 from headgate.app.info import LimitInfo, QueueInfo, WorkerInfo
+from headgate.app.store_info import KeyInfo
 from headgate.engine.contract import ImportResult
 from headgate.web.api.pages import Page, check_size, cursor, place
+from headgate.web.problems import Refusal
 from headgate.web.route import Body, Call, Query, Route
+
+MOST_RECORDS = 1000
 
 
 class LimitsQuery(Query, frozen=True):
@@ -27,12 +31,23 @@ class TenantQuery(Query, frozen=True):
     tenant: str | None = None
 
 
+class KeyQuery(TenantQuery, frozen=True):
+    """`tenant`: whose key; without it that of jobs that have none, or of all where the limit is shared. `holders` and
+    `waiters`: how many of them are named."""
+
+    holders: int = 10
+    waiters: int = 10
+
+
 class OverrideBody(Body, frozen=True):
     """The number: null lifts the limit, 0 closes it. `until` is a time, or seconds from now; `why` is shown with it."""
 
     max: int | None
     why: str = ""
     until: datetime | float | None = None
+
+    def noted(self) -> str:
+        return msgspec.json.encode(self).decode()
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -60,6 +75,9 @@ class ImportBody(Body, frozen=True):
 
     records: tuple[dict[str, Any], ...]
 
+    def noted(self) -> str:
+        return f"{len(self.records)} records"
+
 
 async def list_limits(call: Call, query: LimitsQuery) -> Page[LimitInfo]:
     """List limits, each followed by its keys in use"""
@@ -68,6 +86,16 @@ async def list_limits(call: Call, query: LimitsQuery) -> Page[LimitInfo]:
     found = await call.app.limits(query.name, size=size, after=after)  # pyright: ignore[reportArgumentType]
     last = found[-1] if len(found) == size else None
     return Page(found, None if last is None else cursor((last.name, last.key, last.tenant or "")))
+
+
+async def get_key(call: Call, query: KeyQuery) -> KeyInfo:
+    """One key of a limit: whether it has room, what holds it, what waits for it
+
+    `customer=42`, `task:send`, or the name of a limit without keys.
+    """
+    return await call.app.key(
+        call.path["key"], tenant=query.tenant, holders=query.holders, waiters=query.waiters
+    )
 
 
 async def set_limit(call: Call, query: TenantQuery, body: OverrideBody) -> Done:
@@ -105,6 +133,8 @@ async def list_workers(call: Call) -> list[WorkerInfo]:
 
 async def audit(call: Call, query: AuditQuery) -> AuditBody:
     """Check that everything the store keeps about admission fits together"""
+    if query.repair and call.settings.read_only:
+        raise Refusal("read-only", "this server was started to look only (--read-only); leave repair out")
     report = await call.app.audit(repair=query.repair)
     return AuditBody(report.ok, tuple(report.problems), tuple(report.repaired))
 
@@ -114,6 +144,8 @@ async def import_jobs(call: Call, body: ImportBody) -> list[ImportResult]:
 
     Each record is taken or refused alone.
     """
+    if len(body.records) > MOST_RECORDS:
+        raise Refusal("invalid", f"{len(body.records):,} records: {MOST_RECORDS:,} at once, at most")
     return await call.app.import_jobs(body.records)
 
 
@@ -121,10 +153,11 @@ ROUTES = (
     Route("GET", "/limits", list_limits, right="look", tag="Limits"),
     Route("PUT", "/limits/{key:path}/override", set_limit, right="steer", tag="Limits"),
     Route("DELETE", "/limits/{key:path}/override", clear_limit, right="steer", tag="Limits"),
+    Route("GET", "/limits/{key:path}", get_key, right="look", tag="Limits", problems=("not-found",)),
     Route("GET", "/queues", list_queues, right="look", tag="Queues"),
     Route("POST", "/queues/{name:path}/pause", pause_queue, right="steer", tag="Queues"),
     Route("POST", "/queues/{name:path}/resume", resume_queue, right="steer", tag="Queues"),
     Route("GET", "/workers", list_workers, right="look", tag="Workers"),
-    Route("POST", "/audit", audit, right="keep", tag="Store"),
+    Route("POST", "/audit", audit, right="keep", tag="Store", reads_only=True),
     Route("POST", "/import", import_jobs, right="keep", tag="Store"),
 )

@@ -98,8 +98,8 @@ async def retire(call: Call) -> Retired:
 LEASE = ("lease-lost", "stale-message")
 ROUTES = (
     Route("POST", "/work", register, right="work", tag="Work", status=201),
-    Route("POST", "/work/{id}/exchange", exchange, right="work", tag="Work", problems=LEASE),
-    Route("POST", "/work/{id}/heartbeat", heartbeat, right="work", tag="Work", problems=LEASE),
-    Route("POST", "/work/{id}/resume", resume, right="work", tag="Work", problems=LEASE),
+    Route("POST", "/work/{id}/exchange", exchange, right="work", tag="Work", problems=LEASE, quiet=True),
+    Route("POST", "/work/{id}/heartbeat", heartbeat, right="work", tag="Work", problems=LEASE, quiet=True),
+    Route("POST", "/work/{id}/resume", resume, right="work", tag="Work", problems=LEASE, quiet=True),
     Route("DELETE", "/work/{id}", retire, right="work", tag="Work"),
 )
