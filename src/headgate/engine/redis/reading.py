@@ -13,7 +13,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.redis.records import or_none, read_job, read_limit, read_override, read_worker
-from headgate.engine.redis.standing import holders_of, learn_of, read_holders
+from headgate.engine.redis.standing import holders_of, learn_of, read_holders, with_tokens
 from headgate.engine.redis.store import Store
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.reading import MOST_HOLDERS, Serving, queue_statuses
@@ -88,11 +88,11 @@ async def explain(store: Store, id: str, now: int | None) -> Facts | None:
 
 
 def _facts(answer: Row, job: Job) -> Facts:
-    book, held, waiting, holders, offered, place, earliest, paused, live, now = answer
+    book, held, waiting, holders, offered, place, earliest, paused, live, now, weight, tokens = answer
     key = job.waiting_on
     return put_together(
         job,
-        None if key is None else key_status(book_of(book), Key.of(key), held, waiting),
+        None if key is None else with_tokens(key_status(book_of(book), Key.of(key), held, waiting), tokens),
         holders=read_holders(holders),
         offered=offered,
         place=or_none(place),
@@ -100,6 +100,7 @@ def _facts(answer: Row, job: Job) -> Facts:
         paused=bool(paused),
         live=[Serving(None if queues is False else queues, tasks) for tasks, queues in live],
         now=now,
+        weight=None if weight is False else float(weight),
     )
 
 

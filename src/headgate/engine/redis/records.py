@@ -248,7 +248,7 @@ def brought(uses: Sequence[Use]) -> tuple[tuple[str, int], ...]:
     return tuple((use.key, use.number) for use in uses if use.number is not None)
 
 
-_USUAL = (False, False, False, False, "wait", False, "refuse")
+_USUAL = (False, False, False, False, "wait", False, "refuse", False)
 
 
 def packed_limit(limit: Limit) -> Packed:
@@ -263,7 +263,7 @@ def packed_limit(limit: Limit) -> Packed:
     ]
     more = (
         limit.sized, limit.estimated, limit.adaptive, limit.per_key, limit.when_full, or_false(limit.max_waiting),
-        limit.on_overflow,
+        limit.on_overflow, limit.by_job,
     )  # fmt: skip
     return row if more == _USUAL else [*row, more]
 
@@ -297,7 +297,7 @@ def or_none(value: Any) -> Any:
 def read_limit(row: Packed) -> Limit:
     """A declared limit."""
     name, kind, max, period, burst, algorithm, *more = row
-    sized, estimated, adaptive, per_key, when_full, max_waiting, on_overflow = more[0] if more else _USUAL
+    sized, estimated, adaptive, per_key, when_full, max_waiting, on_overflow, *_ = more[0] if more else _USUAL
     return Limit(
         name, kind, or_none(max), period, or_none(burst), algorithm, sized, estimated, adaptive, per_key, when_full,
         or_none(max_waiting), on_overflow,

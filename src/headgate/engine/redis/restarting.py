@@ -15,7 +15,7 @@ from headgate.engine.contract import NewArguments, Verdict
 from headgate.engine.redis import partitions
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.finding import Fields, fields_in
-from headgate.engine.redis.records import brought, packed_need, packed_spec, read_job, seen
+from headgate.engine.redis.records import packed_need, packed_spec, read_job, seen
 from headgate.engine.redis.store import CHANGED_AT_ONCE, Store
 from headgate.job import JobState, NewJob
 
@@ -24,7 +24,7 @@ async def restart(
     store: Store, ids: Sequence[str], arguments: NewArguments, now: int | None
 ) -> list[Verdict]:
     """Each partition restarts the jobs that it has. The keys are checked everywhere before anything is changed."""
-    await store.answers("restart_with", [_uses(arguments), [], [], False], now)
+    await store.answers("restart_with", [_uses(arguments), [], []], now)
     homes: dict[str, Partition] = {}
     for partition in store.partitions:
         missing = [id for id in ids if id not in homes]
@@ -52,7 +52,7 @@ async def _restart_in(
         jobs = [_with(kept, arguments) if kept else None for kept in stored]
         as_seen = [seen(kept) if kept else False for kept in stored]
         packed = [part(job) if job else b"" for job in jobs for part in (packed_spec, packed_need)]
-        given = [_uses(arguments), batch, as_seen, brought(arguments.uses) or False]
+        given = [_uses(arguments), batch, as_seen]
         answer, _ = await store.one(partition, "restart_with", given, packed, now)
         rows += answer
     return [Verdict(id, done, None if state is False else JobState(state)) for id, done, state in rows]

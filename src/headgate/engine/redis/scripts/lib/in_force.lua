@@ -124,6 +124,25 @@ function Book.unfolded(l, sums)
   return limit
 end
 
+-- What is kept when a limit is declared that is known already (in_force.py), and its text. What comes with single jobs,
+-- the eighth of what is not as usual, does not change the number of other keys: where that is not the declared one, jobs
+-- bring their numbers from now on, and do not stop to.
+Book.USUAL = {false, false, false, false, 'wait', false, 'refuse'}
+
+function Book.declared_anew(known, l)
+  local row, more, before = {l[1], l[2], l[3], l[4], l[5], l[6]}, {}, known[7] or Book.USUAL
+  for place = 1, 7 do more[place] = (l[7] or Book.USUAL)[place] end
+  more[4] = more[4] or before[4]
+  if (l[7] or Lines.NONE)[8] then
+    more[4] = more[4] or l[3] ~= known[3]
+    row[3] = known[3]
+  end
+  for place = 1, 7 do
+    if more[place] ~= Book.USUAL[place] then row[7] = more end
+  end
+  return row, pack(row)
+end
+
 -- What a key's limit does when there is no room; false for limits that let all wait: nearly all.
 function Book.policy(ident)
   local policy = Book.policies[ident]

@@ -52,10 +52,23 @@ function Store.need(text)
       retention = n[8], more = n[9] or false, share = more[1] or false, by_time = more[2] or false,
       unique_for = more[3] or false, updates = more[4] or false, place = false,
     }
+    need.brings = Store.brings(n[5])
     if need.share then need.place = format('%02d', need.priority) .. need.queue end
     Store.needs[text], Store.needs_known = need, Store.needs_known + 1
   end
   return need
+end
+
+-- The numbers that a job brings for its keys, {ident, number} each; false for none.
+function Store.brings(uses)
+  local brings = false
+  for _, use in ipairs(uses or Lines.NONE) do
+    if use[4] then
+      brings = brings or {}
+      brings[#brings + 1] = {use[1], use[4]}
+    end
+  end
+  return brings
 end
 
 -- A need with other uses, or another retry policy.

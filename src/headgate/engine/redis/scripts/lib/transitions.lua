@@ -9,6 +9,7 @@ function Transitions.come(job, entering, returning)
     Store.call_workers = true
     return
   end
+  if job.need.brings then Transitions.bring(job.need.brings, true) end
   if job.need.share and not returning then Shares.tag(job) end
   Admission.arrive(job, entering, returning)
 end
@@ -54,7 +55,7 @@ function Transitions.update(job, way, spec)
   job.state, job.due, job.rank, job.start_by, job.waiting_on = 'scheduled', due, false, way.start_by, false
   job.offered_by, job.units, job.refusals, job.aside, job.readied = false, 0, false, false, false
   Store.enter(job)
-  Transitions.bring(way.brings)
+  Transitions.bring(need.brings)
   Transitions.come(job)
 end
 
@@ -101,13 +102,14 @@ function Transitions.stands_before(a, b)
   return a.tenant < b.tenant
 end
 
--- The newest job's numbers for its keys are in force from now on: {ident, number} each.
-function Transitions.bring(brings)
+-- The newest job's numbers for its keys are in force from now on: {ident, number} each. A job that comes `again` is not
+-- the newest: it brings its number only where the key's was forgotten meanwhile.
+function Transitions.bring(brings, again)
   for _, use in ipairs(brings or Lines.NONE) do
     local ident, number = use[1], use[2]
-    local before = Book.find_numbers(ident)
-    if not before or before[4] ~= number then
-      local old = before or Lines.NONE
+    local limit = Book.limit(Book.key(ident).name)
+    local old = limit and limit.per_key and Book.find_numbers(ident) or Lines.NONE
+    if limit and limit.per_key and old[4] ~= number and not (again and old[4]) then
       local differs = old[4] and Transitions.is_in_use(ident) and old[4] or false
       Book.put_numbers(ident, {old[1] or false, old[2] or false, old[3] or false, number, differs, now})
       Admission.touch(ident)
@@ -243,7 +245,7 @@ end
 
 Transitions.RESTARTED = {failed = true, cancelled = true}
 
--- `brings`: numbers that new arguments bring for its keys.
+-- `brings`: numbers that its new arguments bring.
 function Transitions.restart(job, brings)
   if job.outcome and job.started_at and job.ended_at then
     Store.remember(job,
@@ -356,7 +358,9 @@ function Transitions.declare(limits)
   for _, l in ipairs(limits) do
     local value, known = pack(l), Book.limit(l[1])
     if known and known.kind ~= l[2] then Store.refuse('kind', l[1], known.kind, l[2]) end
-    if call('HGET', base .. 'limits', l[1]) ~= value then
+    local stored = call('HGET', base .. 'limits', l[1])
+    if stored ~= value and (stored or l[7]) then l, value = Book.declared_anew(stored and parse(stored) or l, l) end
+    if stored ~= value then
       Book.change('limit', value)
       Write.field('limits', l[1], value)
       local limit = Book.unfolded(l, known and known.sums or false)
