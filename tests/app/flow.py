@@ -12,7 +12,7 @@ from headgate.testing import Clock
 from headgate.testing.plugin import AppFactory
 from tests.support.stores import fresh_url
 
-FLOW_STORES = ("memory",)
+FLOW_STORES = ("memory", "sqlite")
 
 
 @pytest.fixture(params=FLOW_STORES, name="app")

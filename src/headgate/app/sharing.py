@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 from headgate.engine.contract import Engine, ShareWeight
 from headgate.errors import ConfigError
@@ -117,7 +117,7 @@ def queue_shares(
         raise ConfigError(f"queue {queue!r}: charge={charge!r}: 'starts' or 'time' is needed")
     if weights is not None and not isinstance(weights, Mapping):
         raise ConfigError(f"queue {queue!r}: weights={weights!r}: a mapping such as {{'acme': 3}} is needed")
-    given: Mapping[Any, Any] = weights or {}
+    given = cast("Mapping[Any, Any]", weights or {})
     return QueueShares(share_by, said), {check_share(one): check_weight(given[one]) for one in given}
 
 

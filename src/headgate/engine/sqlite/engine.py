@@ -47,6 +47,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.rules import steering
+from headgate.engine.rules.in_force import declared_anew
 from headgate.engine.rules.refused import lapsed
 from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, steer
 from headgate.engine.sleepers import also_on_moves
@@ -363,7 +364,10 @@ class SqliteEngine(Engine):
 
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
         def known(transaction: Transaction) -> bool | None:
-            return all(transaction.book.limits.get(limit.name) == limit for limit in limits) or None
+            known = transaction.book.limits
+            return (
+                all(known.get(one.name) == declared_anew(known.get(one.name), one) for one in limits) or None
+            )
 
         await self._write(lambda transaction: transaction.declare(limits) or True, now, known)
 
