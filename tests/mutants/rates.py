@@ -65,7 +65,7 @@ POSTGRES = [
     Mutant(RULES, "CASE WHEN l.algorithm = 'leaky' THEN 1 ELSE", "CASE WHEN l.algorithm = 'leaky' AND m.number = l.max THEN 1 ELSE", LEAKY_OVERRIDE),
     Mutant(RULES, "                WHEN r.number = 0 THEN 0\n", "", SHUT),
     Mutant(OFFER, "        SELECT min(headgate._when(", "        SELECT max(headgate._when(", QUEUES),
-    Mutant(ARRIVE, "            IF r.keys[v_parked] LIKE 'r%' OR v_room >= r.units[v_parked] THEN", "            IF v_room >= r.units[v_parked] THEN", NEWCOMER),
+    Mutant(ARRIVE, "            IF v_up[r.at[v_parked]] OR v_room >= r.units[v_parked] THEN", "            IF v_room >= r.units[v_parked] THEN", NEWCOMER),
     Mutant(FORGET, "      AND s.at + l.period > p_now;", "      AND false;", LONGER),
     Mutant(FORGET, "    DELETE FROM headgate.starts s WHERE s.ctid = ANY (v_old) AND s.until <= p_now;\n", "", "starts that have left their window are kept for ever"),
 ]  # fmt: skip
