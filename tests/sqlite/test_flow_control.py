@@ -289,6 +289,19 @@ async def test_a_unique_key_is_kept_for_its_time_wherever_the_attempt_ends(open_
     assert (await other.enqueue([job("k", unique="u")], now=late + SECOND))[0].created
 
 
+async def test_a_second_attempt_does_not_keep_the_unique_key_longer(engine: SqliteEngine):
+    await registered(engine)
+    await engine.enqueue([job("j", unique="u", unique_for=60 * SECOND)], now=START)
+    await engine.exchange("w", [], 1, now=START)
+    again = START + 10 * SECOND
+    await engine.exchange("w", [Snoozed("j", 1, 10 * SECOND)], 0, now=START)
+    await engine.sweep(now=again)
+    await engine.exchange("w", [], 1, now=again)
+    await engine.exchange("w", [Succeeded("j", 2)], 0, now=again)
+    assert not (await engine.enqueue([job("k", unique="u")], now=START + 59 * SECOND))[0].created
+    assert (await engine.enqueue([job("k", unique="u")], now=START + 60 * SECOND))[0].created
+
+
 async def test_a_job_that_updates_gives_its_key_free_when_it_starts(engine: SqliteEngine):
     await registered(engine)
     await engine.enqueue([job("j", unique="u", on_conflict="update")], now=START)
