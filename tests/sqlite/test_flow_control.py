@@ -125,6 +125,24 @@ async def test_many_jobs_of_a_share_are_tagged_anew_in_slices(
     assert (await engine.sweep(now=START)).next_due != 0
 
 
+async def test_a_step_that_changes_again_and_again_leaves_no_more_to_do(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sharing, "SLICE", 10)
+    await engine.enqueue([job(f"j{n}", share="s") for n in range(35)], now=START)
+    expected = await tags(engine)
+    for weight in (3.0, 0.5, 7.0, 2.0):
+        await engine.set_share(ShareWeight("s", weight), now=START)
+    for before, weight in ((1.0, 3.0), (3.0, 2.0)):
+        expected = [moved(tag, 0, step_of(before), step_of(weight)) for tag in expected]
+    assert await sweep_all(engine) < 10
+    assert await tags(engine) == expected
+    for weight in (1.0, 5.0, 1.0):  # the last change takes the one before it back
+        await engine.set_share(ShareWeight("s", weight), now=START)
+    await sweep_all(engine)
+    assert await tags(engine) == [moved(tag, 0, step_of(2.0), step_of(1.0)) for tag in expected]
+
+
 @pytest.mark.parametrize("weight", [3.0, 0.4])
 async def test_newcomers_stand_behind_their_share_while_it_is_tagged_anew(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch, weight: float
