@@ -6,15 +6,13 @@ import asyncio
 import json
 import socket
 import sys
-import threading
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from headgate import App
 from headgate.testing.plugin import AppFactory
@@ -28,26 +26,10 @@ from tests.support.proxy import Proxy
 from tests.support.redis_servers import binary, fresh_prefix, shared
 from tests.support.waiting import PATIENCE
 from tests.support.web_server import web_server
+from tests.web.serving import serving
 
 ON_MEMORY = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 STREAMS = 500
-
-
-@contextmanager
-def serving(app: App, http: type[asyncio.Protocol] | str = "auto") -> Generator[int]:
-    """A server in a thread of this process; its port."""
-    listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    config = uvicorn.Config(
-        asgi(app), http=http, log_config=None, access_log=False, timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(PATIENCE)
 
 
 @pytest.fixture

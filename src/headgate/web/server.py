@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
@@ -87,6 +89,14 @@ class Server:
             status, headers, result = created.status, {**headers, **created.headers}, created.body
         body = b"" if status == 204 else msgspec.json.encode(result)
         return Response(body, status, headers, None if status == 204 else route.media_type)
+
+
+def of_any_text(*routes: BaseRoute) -> list[BaseRoute]:
+    """Routes whose parts may be any text: keys and ids may hold line breaks, where a path of Starlette would end."""
+    for route in routes:
+        if isinstance(route, StarletteRoute | Mount):
+            route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
+    return list(routes)
 
 
 def _log_change(request: Request, route: Route, who: Identity, body: Body | None) -> None:
