@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,6 +34,8 @@ class Server:
         self.authenticator = authenticator
         self.settings = settings
         self.streams = Streams(app, settings.most_streams)
+        self.changed: Callable[[], None] = _nothing
+        """Called when a request has changed something, so that what is kept of the store is read again."""
 
     def routes(self, routes: Sequence[Route]) -> list[StarletteRoute]:
         """The routes of a Starlette application; a path that is there with another method is answered with 405."""
@@ -56,6 +58,7 @@ class Server:
             result = await route.handler(call, **given)
             if request.method not in SAFE:
                 _log_change(request, route, who, given.get("body"))
+                self.changed()
             return self._respond(route, result)
         except Exception as error:
             if (response := problem_of(error)) is not None:
@@ -97,6 +100,10 @@ def of_any_text(*routes: BaseRoute) -> list[BaseRoute]:
         if isinstance(route, StarletteRoute | Mount):
             route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
     return list(routes)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _log_change(request: Request, route: Route, who: Identity, body: Body | None) -> None:
