@@ -196,6 +196,15 @@ async def test_a_server_allows_so_many_streams(app: App):
     streams.refuse_if_full()
 
 
+@ON_MEMORY
+async def test_a_stream_ends_after_a_while_to_be_opened_again(app: App, monkeypatch):
+    monkeypatch.setattr("headgate.web.streams.LASTS", 0.0)
+    transport = httpx.ASGITransport(asgi(app), client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1") as client:
+        assert "event: " in (await client.get("/events")).text
+        assert (await client.head("/events")).headers["content-type"].startswith("text/event-stream")
+
+
 # ── stores ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 KINDS = [kind for kind in ("valkey", "redis7") if binary(kind)][:1]

@@ -110,7 +110,7 @@ def _log_change(request: Request, route: Route, who: Identity, body: Body | None
     """Who did what. What callers have sent cannot break the line."""
     query = f"?{request.url.query}" if request.url.query else ""
     said = f" {body.noted()}" if body is not None and body.noted() else ""
-    line = f"{who.name} ({who.role}): {request.method} {request.url.path}{query}{said}"
+    line = f"{who.name} ({who.role}): {request.method} {request.scope['path']}{query}{said}"
     log.log(logging.DEBUG if route.quiet else logging.INFO, "%s", line.encode("unicode_escape").decode())
 
 
