@@ -149,7 +149,7 @@ async def test_an_id_may_hold_any_characters(asked):
         ("/jobs", {"size": "0"}, "from 1 to 1,000"),
         ("/jobs", {"size": "many"}, "Expected `int`"),
         ("/jobs", {"after": "xyz"}, "is not a cursor"),
-        ("/queues", {"x": "1"}, "nothing is known here about x"),
+        ("/workers", {"x": "1"}, "nothing is known here about x"),
     ],
 )
 async def test_a_query_that_means_nothing_is_refused(asked, path, query, text):
