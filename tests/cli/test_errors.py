@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -84,13 +85,12 @@ def test_a_file_that_is_no_database_is_refused(headgate: Headgate) -> None:
 
 
 def test_a_newer_store_is_refused(store: Headgate) -> None:
-    with sqlite3.connect(store.file) as connection:
+    with closing(sqlite3.connect(store.file)) as connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         connection.execute("PRAGMA user_version = 999")
     outcome = store("jobs")
-    with sqlite3.connect(store.file) as connection:
+    with closing(sqlite3.connect(store.file)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
-    connection.close()
     assert outcome.code == 3
     assert "999" in outcome.err
 

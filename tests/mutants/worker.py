@@ -23,7 +23,7 @@ MUTANTS = [
     Mutant(MESSAGES, "        self._number += 1\n", "        self._number = max(self._number, 1)\n", "messages are not numbered anew"),
     Mutant(MESSAGES, "        self.doubt = True\n        if self._unanswered", "        if self._unanswered", "a message without an answer leaves no doubt"),
     Mutant(LOOP, "            self._outbox.put_back(reports)", "            pass", "reports that were not sent are lost"),
-    Mutant(LOOP, "        if self._holds(id):\n            await self._receive(answer, len(reports), want, self._answered_at - sent)", "        if True:\n            await self._receive(answer, len(reports), want, self._answered_at - sent)", "what came under a lost lease is run"),
+    Mutant(LOOP, "        if self._holds(id):\n            await self._receive(answer, len(reports), want, threads, self._answered_at - sent)", "        if True:\n            await self._receive(answer, len(reports), want, threads, self._answered_at - sent)", "what came under a lost lease is run"),
     Mutant(MESSAGES, "        with within(self._seconds):\n            answer = await message(self._number)", "        answer = await message(self._number)", "an exchange has no deadline"),
     Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._runner.known]", "attempts whose outcome waits to be sent are given back"),
     Mutant(LOOP, "known = self._lease.id, [*self._runner.known, *self._outbox.known]", "known = self._lease.id, [*self._outbox.known]", "running attempts are given back after a doubt"),
@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant(LOOP, "        self._runner.cancel(resumed.cancelling)\n", "", "a cancel in the answer to a resume is missed"),
     Mutant(LOOP, "            self._runner.cancel(answer.cancelling)\n", "            pass\n", "a cancel in the answer to an exchange is missed"),
     Mutant(LOOP, "        if answer.more:\n            self._woken = True\n", "", "a worker does not ask again where there is more"),
-    Mutant(LOOP, "        for attempt in attempts[room:]:\n            self._outbox.settle(Released(attempt.job, attempt.number))", "        for attempt in attempts[room:]:\n            pass", "jobs that came while it was told to stop are kept"),
+    Mutant(LOOP, "                self._outbox.settle(Released(attempt.job, attempt.number))\n            else:", "                pass\n            else:", "jobs that came while it was told to stop are kept"),
     Mutant(LOOP, "        return self._capacity.want(self._outbox.waiting) if self.claiming else 0", "        return self._capacity.want(self._outbox.waiting)", "a worker that stops claims on"),
     Mutant(LOOP, "            except LeaseLost:\n                self._lease.lose(self._lease.id, LAPSED)", "            except LeaseLost:\n                pass", "a lapsed lease is not noticed in an exchange"),
     Mutant(LOOP, "        self._sweep.expect(answer.next_due, answer.now)\n", "", "what is due soon waits for the next regular sweep"),
@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant(RUN, '        if self.stop_reason is None or reason == "abandon":', "        if True:", "a later reason to end counts"),
     Mutant(RUN, "            self.context.ask_to_end()\n", "", "a thread does not see that it should end"),
     Mutant(CAPACITY, "        free = self._concurrency - self.taken\n", "        free = self._concurrency - self.taken + 1\n", "a worker runs one job too many"),
-    Mutant(CAPACITY, "            return free if share.needs is None else min(free, share.needs.free)\n", "            return free\n", "jobs hold slots while they wait for a thread"),
+    Mutant(CAPACITY, "            return free if share.needs is None else min(free, share.needs.free)\n", "            return free\n", "jobs hold slots while they wait for a process of the pool"),
     Mutant(SUSPECTS, "        if self._holder is part or (self._holder is None and first is part):", "        if True:", "several parts claim suspects at once"),
     # duties and stopping
     Mutant(TICKER, "        if last is None:\n            await self._engine.tick(task.name, None, now, ())", "        if last is None:\n            await self._engine.tick(task.name, None, now, [tick_job(task, now)])", "a new periodic task runs at once"),
@@ -73,6 +73,11 @@ MUTANTS = [
     Mutant(SWEEP, "        if swept.more:\n            self._next = 0.0\n            return SHORTEST_PAUSE\n", "", "a sweep that has more to do waits for the next one"),
     Mutant(WORKER_RUN, "            part.exchange.claiming = False\n", "            pass\n", "a stopping worker claims while it waits"),
     Mutant(WORKER_RUN, "            for part in self.parts:\n                part.runner.release()\n", "", "a stopping worker does not ask its jobs to end"),
+    Mutant(PART_RUN, "capacity.share(self._wake, pool, threads if threaded else None)", "capacity.share(self._wake, pool or (threads if threaded else None), threads)", "jobs of the event loop wait for threads"),
+    Mutant(CAPACITY, "        return None if free >= want else free\n", "        return None\n", "more synchronous jobs are claimed than there are threads"),
+    Mutant(CAPACITY, "        self._short = self._threads if short and not hungry else None\n        if hungry or short:\n", "        if hungry:\n", "a part that lacked a thread is not told of one"),
+    Mutant(CAPACITY, "return max(0, threads.free - sum(other.asked_threads for other in self._shares if other is not share))", "return max(0, threads.free)", "two parts ask for the same thread"),
+    Mutant(LOOP, "            if room <= 0 or (threaded and not self._runner.free_threads):\n", "            if room <= 0:\n", "a job that comes too late for its thread holds its slots while it waits for one"),
     Mutant(PART_RUN, "        if self.runner.running:\n            self.lease.leave()\n            return\n", "", "a worker retires while a thread of it runs on"),
 ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -15,6 +16,7 @@ from headgate.periodic import schedule
 from headgate.worker import run_until_idle
 from headgate.worker.run.capacity import PROMPT_ANSWER, Capacity
 from headgate.worker.run.suspects import SuspectsTurn
+from headgate.worker.run.threads import Threads
 from tests.support.waiting import turns
 from tests.worker.stand_in import FailingEngine, StandIn, ended, put, stored, tasks, working
 
@@ -176,6 +178,38 @@ async def test_while_one_part_runs_a_suspect_others_start_only_what_was_lost_onc
     assert gate.most == 2
 
 
+async def test_parts_take_turns_at_the_threads_and_neither_holds_up_what_needs_none():
+    split, release = Split(), threading.Semaphore(0)
+    began: asyncio.Queue[str] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def work(part: str) -> None:
+        loop.call_soon_threadsafe(began.put_nowait, part)
+        release.acquire(timeout=20)
+
+    async def walk() -> None: ...
+
+    threaded, quick = StandIn("work", work), StandIn("walk", walk)
+    slow = [[await put(one, threaded, args={"part": one.name}) for _ in range(6)] for one in split.stores]
+    quicks = [await put(one, quick) for one in split.stores]
+    async with working(split, threaded, quick, threads=1, concurrency=10):
+        seen = [await began.get()]
+        for one, id in zip(split.stores, quicks, strict=True):
+            await ended(one, id)
+        for _ in range(11):
+            release.release()
+            seen.append(await began.get())
+            running = [
+                (await one.states(ids)).count(JobState.RUNNING)
+                for one, ids in zip(split.stores, slow, strict=True)
+            ]
+            assert sum(running) <= 2, "one thread, and one whose end is on its way"
+        release.release()
+        for one, ids in zip(split.stores, slow, strict=True):
+            await ended(one, *ids)
+    assert len({*seen[:4]}) == 2, seen
+
+
 def capacity(concurrency: int) -> Capacity:
     return Capacity(concurrency)
 
@@ -185,10 +219,21 @@ def test_free_places_are_divided_between_those_that_want_some(monkeypatch: pytes
     a, b = places.share(lambda: woken.append("a")), places.share(lambda: woken.append("b"))
     assert a.want(0) == 7, "alone in line"
     assert (b.want(0), a.want(0)) == (3, 4)
-    a.ask(4)
+    a.ask(4, None)
     assert b.want(0) == 3
     a.end(hungry=True)
     assert woken == ["b"], "it has waited longest"
+
+
+def test_no_two_parts_ask_for_the_same_thread():
+    places, threads = capacity(10), Threads(3, "test")
+    a = places.share(lambda: None, threads=threads)
+    b = places.share(lambda: None, threads=threads)
+    assert (a.threads_for(3), a.threads_for(4)) == (None, 3)
+    a.ask(4, 2)
+    assert (b.threads_for(1), b.threads_for(4)) == (None, 1)
+    a.end(hungry=False)
+    assert b.threads_for(4) == 3
 
 
 def test_a_claim_without_an_answer_keeps_only_its_even_share(monkeypatch: pytest.MonkeyPatch):
@@ -196,11 +241,11 @@ def test_a_claim_without_an_answer_keeps_only_its_even_share(monkeypatch: pytest
     monkeypatch.setattr("headgate.worker.run.capacity.time.monotonic", lambda: now[0])
     places = capacity(10)
     silent, other = places.share(lambda: None), places.share(lambda: None)
-    silent.ask(silent.want(0))
+    silent.ask(silent.want(0), None)
     assert other.want(0) == 0
     now[0] += PROMPT_ANSWER * 1.01
     assert other.want(0) == 5
-    other.ask(5)
+    other.ask(5, None)
     for _ in range(5):
         places.take()
     other.end(hungry=False)

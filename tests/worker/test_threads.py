@@ -7,7 +7,7 @@ from headgate.hooks.context import current_job
 from headgate.job import JobState
 from headgate.worker import run_until_idle
 from headgate.worker.run.threads import Threads
-from tests.worker.stand_in import StandIn, ended, put, stored, tasks, until, working
+from tests.worker.stand_in import StandIn, attempt, ended, put, stored, tasks, until, working
 
 
 async def test_a_synchronous_task_runs_in_a_thread_and_knows_its_job(engine):
@@ -38,6 +38,45 @@ async def test_a_worker_claims_no_more_synchronous_jobs_than_it_has_threads_for(
         assert states.count(JobState.RUNNING) == 2
         release.set()
         await ended(engine, *ids)
+
+
+async def test_jobs_of_the_event_loop_do_not_wait_for_threads(engine):
+    began, release = threading.Semaphore(0), threading.Event()
+
+    def work():
+        began.release()
+        release.wait(20)
+
+    async def walk(): ...
+
+    threaded, quick = StandIn("work", work), StandIn("walk", walk)
+    slow = [await put(engine, threaded) for _ in range(5)]
+    behind = await put(engine, quick)
+    async with working(engine, threaded, quick, threads=2, concurrency=10):
+        for _ in range(2):
+            await asyncio.to_thread(began.acquire)
+        await ended(engine, behind)
+        await ended(engine, await put(engine, quick))
+        assert (await engine.states(slow)).count(JobState.RUNNING) == 2
+        release.set()
+        await ended(engine, *slow)
+
+
+async def test_a_job_that_comes_too_late_for_its_thread_is_given_back(engine):
+    def work(): ...
+
+    task = StandIn("work", work)
+    id = await put(engine, task)
+    async with working(engine, task, threads=1) as (worker, _):
+        await ended(engine, id)
+        run = worker._worker_run
+        assert run is not None
+        (part,) = run.parts
+        part.runner._threads.reserve()  # as another part of the store does meanwhile
+        late = attempt("late", "work")
+        assert part.exchange._start([late]) == 1
+        assert "late" not in part.runner.running
+        part.runner._threads.done()
 
 
 async def test_threads_are_started_when_needed_and_used_again():

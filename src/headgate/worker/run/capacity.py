@@ -6,7 +6,8 @@ keeps no more than the part's even share, so that a silent part does not hold up
 more jobs after all than there is room for, the rest is given back.
 
 Jobs that need a thread, or a process of the pool, are asked for only as far as one is free: no job holds slots while it
-waits for one.
+waits for one. A part whose jobs all need a process asks for no more than are free; one of whose jobs some need a thread
+says with each claim how many of those it can start, so that jobs on the event loop do not wait for threads.
 """
 
 from __future__ import annotations
@@ -39,9 +40,12 @@ class Capacity:
         self.spent: Callable[[], None] | None = None
         """Called when `most` jobs have been begun."""
 
-    def share(self, wake: Callable[[], None], needs: Scarce | None = None) -> PartCapacity:
-        """A part's access to the places; `wake` is called when there may be some for it."""
-        share = PartCapacity(self, wake, needs)
+    def share(
+        self, wake: Callable[[], None], needs: Scarce | None = None, threads: Scarce | None = None
+    ) -> PartCapacity:
+        """A part's access to the places; `wake` is called when there may be some for it. Its jobs `need` one of these
+        each, or those that are synchronous one of `threads`."""
+        share = PartCapacity(self, wake, needs, threads)
         self._shares.append(share)
         return share
 
@@ -66,6 +70,10 @@ class Capacity:
             return free if share.needs is None else min(free, share.needs.free)
         free -= self._asked_by_others(share)
         return free if share.needs is None else min(free, share.needs.free - self._needed_by_others(share))
+
+    def free_threads(self, share: PartCapacity, threads: Scarce) -> int:
+        """Threads that are neither busy nor asked for by others."""
+        return max(0, threads.free - sum(other.asked_threads for other in self._shares if other is not share))
 
     def divide(self, share: PartCapacity, free: int) -> int:
         """How many of the free places this part may ask for; it stands in line from now on."""
@@ -98,27 +106,42 @@ class Capacity:
 class PartCapacity:
     """One part's access to the places."""
 
-    __slots__ = ("_capacity", "asked", "needs", "since", "wake")
+    __slots__ = ("_capacity", "_short", "_threads", "asked", "asked_threads", "needs", "since", "wake")
 
-    def __init__(self, capacity: Capacity, wake: Callable[[], None], needs: Scarce | None) -> None:
+    def __init__(
+        self, capacity: Capacity, wake: Callable[[], None], needs: Scarce | None, threads: Scarce | None
+    ) -> None:
         self.wake = wake
         self.needs = needs
         self.asked = 0
+        self.asked_threads = 0
         self.since = 0.0
         self._capacity = capacity
+        self._threads = threads
+        self._short: Scarce | None = None
+        """What it waits for, if not for places alone."""
 
     @property
     def useful(self) -> bool:
         """Whether it could use places now."""
-        return self.needs is None or self.needs.free > 0
+        return all(scarce is None or scarce.free > 0 for scarce in (self.needs, self._short))
 
     def want(self, unsent: int) -> int:
         """How many jobs to ask for. Outcomes that are not sent yet count as work: they must not pile up."""
         return self._capacity.divide(self, self._capacity.free(self) - unsent)
 
-    def ask(self, want: int) -> None:
+    def threads_for(self, want: int) -> int | None:
+        """How many of so many jobs may need a thread; None if there is one for each of them."""
+        if self._threads is None:
+            return None
+        free = self._capacity.free_threads(self, self._threads)
+        return None if free >= want else free
+
+    def ask(self, want: int, threads: int | None) -> None:
         """A claim goes out."""
         self.asked, self.since = want, time.monotonic()
+        if self._threads is not None:
+            self.asked_threads = want if threads is None else threads
         if want:
             self._capacity.leave(self)
 
@@ -126,15 +149,16 @@ class PartCapacity:
         """How many of the claimed jobs can start."""
         return claimed if claimed == 0 else min(claimed, max(0, self._capacity.free(self)))
 
-    def end(self, *, hungry: bool) -> None:
-        """The claim is over; `hungry` says that there was more to be had."""
-        self.asked = 0
-        if hungry:
+    def end(self, *, hungry: bool, short: bool = False) -> None:
+        """The claim is over; `hungry` says that there was more to be had, `short` that there may be, for threads."""
+        self.asked = self.asked_threads = 0
+        self._short = self._threads if short and not hungry else None
+        if hungry or short:
             self._capacity.divide(self, 0)
         self._capacity.pass_on()
 
     def leave(self) -> None:
         """The part cannot use any places for now."""
-        self.asked = 0
+        self.asked = self.asked_threads = 0
         self._capacity.leave(self)
         self._capacity.pass_on()

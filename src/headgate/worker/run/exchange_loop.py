@@ -162,11 +162,12 @@ class ExchangeLoop:
     async def _exchange(self) -> None:
         id, reports = self._lease.id, self._outbox.take(self._report_limit())
         want = self._want()
+        threads = self._capacity.threads_for(want)
         self._woken = False
-        self._capacity.ask(want)
+        self._capacity.ask(want, threads)
         sent = self._now()
         try:
-            answer = await self._send(id, reports, want)
+            answer = await self._send(id, reports, want, threads)
         except BaseException:
             self._give_up(id, reports)
             raise
@@ -175,15 +176,19 @@ class ExchangeLoop:
         self._answered_at = self._now()
         self._poll_at = self._answered_at + jittered(POLL)
         if self._holds(id):
-            await self._receive(answer, len(reports), want, self._answered_at - sent)
+            await self._receive(answer, len(reports), want, threads, self._answered_at - sent)
         else:
             self._stop_asking()
 
-    async def _send(self, id: str, reports: Sequence[Report], want: int) -> Exchanged:
+    async def _send(
+        self, id: str, reports: Sequence[Report], want: int, threads: int | None = None
+    ) -> Exchanged:
         suspects = want > 0 and self._suspects.take(self)
         order = self._options.queues.order()
         return await self.messages.send(
-            lambda number: self._part.exchange(id, reports, want, order, number=number, suspects=suspects)
+            lambda number: self._part.exchange(
+                id, reports, want, order, number=number, suspects=suspects, threads=threads
+            )
         )
 
     def _give_up(self, id: str, reports: Sequence[Report]) -> None:
@@ -200,11 +205,14 @@ class ExchangeLoop:
         """Whether the lease is still the one with this id. What an answer to an earlier one brought is not ours."""
         return self._lease.held and self._lease.id == id
 
-    async def _receive(self, answer: Exchanged, reported: int, want: int, seconds: float) -> None:
-        self._start(answer.attempts)
+    async def _receive(
+        self, answer: Exchanged, reported: int, want: int, threads: int | None, seconds: float
+    ) -> None:
+        in_threads = self._start(answer.attempts)
         if answer.more:
             self._woken = True
-        self._capacity.end(hungry=answer.more or 0 < want == len(answer.attempts))
+        hungry = answer.more or 0 < want == len(answer.attempts)
+        self._capacity.end(hungry=hungry, short=threads is not None and in_threads >= threads)
         if not self._runner.suspects:
             self._suspects.give_back(self)
         if answer.cancelling:
@@ -217,13 +225,19 @@ class ExchangeLoop:
         if self.quiet is not None and not (answer.attempts or answer.more or self._runner.running):
             await self.quiet()
 
-    def _start(self, attempts: Sequence[Attempt]) -> None:
-        """Start what was claimed; give back what came after the stop, or too late for the places it was meant for."""
-        room = self._capacity.room(len(attempts)) if self.claiming else 0
-        for attempt in attempts[:room]:
-            self._runner.start(attempt)
-        for attempt in attempts[room:]:
-            self._outbox.settle(Released(attempt.job, attempt.number))
+    def _start(self, attempts: Sequence[Attempt]) -> int:
+        """Start what was claimed; give back what came after the stop, or too late for the places and threads it was
+        meant for. Returns how many need a thread."""
+        room, in_threads = self._capacity.room(len(attempts)) if self.claiming else 0, 0
+        for attempt in attempts:
+            threaded = self._runner.threaded(attempt)
+            in_threads += threaded
+            if room <= 0 or (threaded and not self._runner.free_threads):
+                self._outbox.settle(Released(attempt.job, attempt.number))
+            else:
+                room -= 1
+                self._runner.start(attempt)
+        return in_threads
 
     async def _resume(self) -> None:
         """Agree with the store again on what this worker runs."""

@@ -36,6 +36,7 @@ class Lease:
         part: contract.Part,
         options: Options,
         tasks: frozenset[str],
+        threaded: frozenset[str],
         loop: asyncio.AbstractEventLoop,
         lost: Callable[[str], None],
     ) -> None:
@@ -45,6 +46,7 @@ class Lease:
         self._part = part
         self._options = options
         self._tasks = tasks
+        self._threaded = threaded
         self._loop = loop
         self._lost = lost
         self._until = 0.0
@@ -137,6 +139,7 @@ class Lease:
             socket.gethostname(),
             os.getpid(),
             options.concurrency,
+            self._threaded,
         )
 
 

@@ -62,8 +62,8 @@ class PartRun:
         self.outbox = Outbox(loop, self.bell)
         self.engine_status = EngineStatus(events, f"{part.name} of the engine" if part.name else "the engine")
         self.runner = Runner(loop, tasks, self.outbox, threads, capacity, surroundings, events, pool)
-        self.lease = Lease(part, options, frozenset(tasks), loop, self._fence)
-        needs = pool or (None if all(task.is_async for task in tasks.values()) else threads)
+        threaded = self.runner.threaded_tasks
+        self.lease = Lease(part, options, frozenset(tasks), threaded, loop, self._fence)
         self.exchange = ExchangeLoop(
             part,
             loop,
@@ -74,7 +74,7 @@ class PartRun:
             self.outbox,
             sweep := Sweep(part, loop, sweep_bell := Bell(loop), events),
             self.engine_status,
-            capacity.share(self._wake, needs),
+            capacity.share(self._wake, pool, threads if threaded else None),
             suspects,
             events,
             cheap_steps=cheap_steps,

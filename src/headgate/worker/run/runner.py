@@ -58,6 +58,10 @@ class Runner:
         self._tasks = tasks
         self._outbox = outbox
         self._threads = threads
+        self.threaded_tasks = frozenset(
+            name for name, task in tasks.items() if pool is None and not task.is_async
+        )
+        """Those whose attempts need a thread each."""
         self._capacity = capacity
         self._surroundings = surroundings
         self._middleware = surroundings.middleware
@@ -84,6 +88,15 @@ class Runner:
                 run.begun = True
                 self._tally.started(run.attempt)
         return self._tally.take()
+
+    def threaded(self, attempt: Attempt) -> bool:
+        """Whether an attempt needs a thread."""
+        return attempt.task in self.threaded_tasks
+
+    @property
+    def free_threads(self) -> int:
+        """How many attempts that need one could start now."""
+        return self._threads.free
 
     def start(self, attempt: Attempt) -> None:
         """Run an attempt that was just claimed."""
