@@ -167,6 +167,19 @@ DAY = Row(
     asked=True,
     timeout=3600,
 )
+READS = Row(
+    "reads",
+    "what operators ask of a million jobs, 100,000 waiting on 10,000 keys; a drain beside an open dashboard",
+    "reads",
+    {
+        "jobs": 1_000_000, "waiting": 100_000, "keys": 10_000, "samples": 7, "drained": 40_000, "rounds": 5,
+    },
+    wording.reads,
+    quick={"jobs": 60_000, "waiting": 5_000, "keys": 1_000, "samples": 3, "drained": 5_000, "rounds": 1},
+    rounds=1,
+    asked=True,
+    timeout=3600,
+)  # fmt: skip
 IMPORT = Row(
     "import",
     "import headgate",

@@ -21,6 +21,7 @@ from bench.rows import (
     LATENCY_SAME,
     MILLION,
     ONE_KEY,
+    READS,
     THREE_LIMITS,
     TRAFFIC,
     WAITING,
@@ -59,6 +60,7 @@ ANYWHERE = (
         Check("ratio", "≤", 1.5, "×"), Check("longest", "≤", 100, " ms"), Check("script", "≤", 10, " ms")
     ),
     DAY.to(Check("records", "≤", 1.1, "×")),
+    READS.to(Check("most", "≤", 150, " ms"), Check("ratio", "≥", 0.95, "×")),
     IMPORT.to(Check("milliseconds", "≤", 150, " ms")),
     IDLE.to(Check("rss", "≤", 60, " MB"), Check("cpu", "≤", 1, " % of a core")),
 )

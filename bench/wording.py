@@ -80,3 +80,11 @@ def growth(figures: Figures) -> str:
 def day(figures: Figures) -> str:
     """What a store keeps after many new keys."""
     return f"{figures['after']:,} records after {figures['jobs']:,} jobs, {figures['before']:,} at the start"
+
+
+def reads(figures: Figures) -> str:
+    """The slowest question, and what a drain loses."""
+    return (
+        f"slowest {figures['most']:.0f} ms ({figures['slowest']}); drain {ratio(figures)}, the server at "
+        f"{figures['cpu']:.0f} % of a core"
+    )

@@ -24,6 +24,8 @@ COMMANDS = [
     "queues",
     "limits",
     "workers",
+    "top",
+    "sql",
     "cancel",
     "restart",
     "expedite",

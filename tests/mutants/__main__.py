@@ -27,9 +27,11 @@ def run(name: str, only: list[str], jobs: int, stages: int | None) -> list[str]:
     began, herd = time.monotonic(), HERDS[name]
     chosen = [each for each in herd.mutants if not only or any(text in each.name for text in only)]
     verdicts: list[Verdict] = []
-    with copies(jobs) as free, ThreadPoolExecutor(jobs) as pool:
-        hunt = Hunt(herd, Noticed(name, herd.mutants), free)
-        hunt.begin()
+    with (
+        copies(jobs) as free,
+        Hunt(herd, Noticed(name, herd.mutants), free) as hunt,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
         for done in as_completed([pool.submit(hunt.meet, mutant, stages) for mutant in chosen]):
             verdict = done.result()
             verdicts.append(verdict)

@@ -35,8 +35,6 @@ def copies(number: int) -> Generator[queue.SimpleQueue[Path]]:
             for name in ("bench", "contrib", "docs", "examples", "README.md"):
                 (copy / name).symlink_to(ROOT / name)
             compileall.compile_dir(copy, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
-            (copy / "temporary").mkdir()
-            (copy / "temporary").chmod(0o1777)
             copy.chmod(0o755)
             free.put(copy)
         Path(folder).chmod(0o755)  # a server that does not run as root keeps its data in there
@@ -44,8 +42,9 @@ def copies(number: int) -> Generator[queue.SimpleQueue[Path]]:
 
 
 def environment(copy: Path) -> dict[str, str]:
-    """In which tests run on a copy."""
-    place = str(copy / "temporary")
+    """In which tests run on a copy, with a folder of their own for what is temporary."""
+    place = tempfile.mkdtemp(prefix="temporary-", dir=copy)
+    Path(place).chmod(0o1777)
     return {
         **os.environ,
         "PYTHONPATH": str(copy),

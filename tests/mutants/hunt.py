@@ -6,16 +6,17 @@ import queue
 import threading
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tests.mutants.mutant import Herd, Mutant
-from tests.mutants.noticed import Noticed
-from tests.mutants.trying import PATIENCE, Failure, NoSuchTest, failures
+from tests.mutants.noticed import Failure, Noticed
+from tests.mutants.session import CannotCollect, Session
+from tests.mutants.telling import TELLING
 
-ANYTHING = 1800.0
-"""Seconds for all tests of a stage without any mutant."""
+LIMIT = 10.0
+"""Seconds for one test."""
 LATE = 3
 """Tests that time out before that counts as noticing: one that fails by an assertion is looked for behind them."""
 
@@ -28,113 +29,140 @@ class Verdict(NamedTuple):
     seconds: float
 
 
-class Stage(NamedTuple):
-    """Tests that pass without any mutant, and how long they may take on one."""
-
-    tests: list[str]
-    patience: float
-
-
 class Hunt:
-    """Through one herd, on copies that are free."""
+    """Through one herd, on copies that are free. A test counts if it fails on the mutant twice, and passes without."""
 
     def __init__(self, herd: Herd, noticed: Noticed, free: queue.SimpleQueue[Path]) -> None:
         self._herd = herd
         self._noticed = noticed
         self._free = free
         self._lock = threading.Lock()
-        self._stages: dict[int, Stage] = {}
+        self._sessions: dict[tuple[Path, int], Session] = {}
+        self._sound: dict[str, bool] = {}
+        self._open = ExitStack()
 
-    def begin(self) -> None:
-        """The tests that noticed mutants must exist, and pass without any."""
-        with self._copy() as copy:
-            while tests := self._noticed.tests():
-                try:
-                    failing = [each.test for each in failures(tests, copy, patience=ANYTHING)]
-                except NoSuchTest as error:
-                    failing = list(error.tests)
-                if not failing:
-                    return
-                print(
-                    *(f"not asked first, since it fails without any mutant: {test}" for test in failing),
-                    sep="\n",
-                )
-                self._noticed.forget(failing)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._open.close()
 
     def meet(self, mutant: Mutant, stages: int | None) -> Verdict:
         """Make a mutant in a free copy and look for the test that notices it."""
-        began = time.monotonic()
-        failure = self._quickly(mutant)
-        for number in range(len(self._herd.tests[:stages])):
-            if failure is not None:
-                break
-            stage = self._stage(number)
-            with self._made(mutant) as copy:
-                failure = _confirmed(stage.tests, copy, stage.patience)
+        began, late = time.monotonic(), list[Failure]()
+        known = self._noticed.by(mutant)
+        order = sorted(range(len(self._herd.tests[:stages])), key=lambda n: not self._has(n, known))
+        copy = self._free.get()
+        try:
+            for number in order:
+                failure = self._search(mutant, copy, number, late)
+                if failure is not None:
+                    break
+            else:
+                failure = late[0] if late else None
+        finally:
+            self._free.put(copy)
         self._noticed.keep(mutant, failure)
         return Verdict(mutant, failure, time.monotonic() - began)
 
-    def _quickly(self, mutant: Mutant) -> Failure | None:
-        """By the tests that noticed mutants before. The one that noticed this mutant has failed on it twice then; what
-        is new must fail twice now."""
-        known, others = self._noticed.by(mutant), self._noticed.tests(mutant)
-        with self._made(mutant) as copy:
-            if known is not None and "::" in known.test:
-                try:
-                    found = failures([known.test], copy)
-                except NoSuchTest:
-                    found = []
-                if found:
-                    return found[0]
-            others = [test for test in others if known is None or test != known.test]
-            return _confirmed(others, copy, PATIENCE) if others else None
+    def _has(self, number: int, known: Failure | None) -> bool:
+        """Whether a stage has the test that noticed the last time."""
+        folders = [word for word in self._herd.tests[number] if word.startswith("tests/")]
+        return known is not None and any(known.test.startswith(folder) for folder in folders)
 
-    def _stage(self, number: int) -> Stage:
-        """A stage without those tests that fail anyway, which are named."""
-        with self._lock:
-            if number not in self._stages:
-                tests, began = self._herd.tests[number], time.monotonic()
-                with self._copy() as copy:
-                    failing = failures(tests, copy, patience=ANYTHING)
-                taken = time.monotonic() - began
-                for each in failing:
-                    print(f"left out, since it fails without any mutant: {each}", flush=True)
-                left_out = [word for each in failing for word in ("--deselect", each.test)]
-                self._stages[number] = Stage([*tests, *left_out], max(PATIENCE, 4 * taken))
-            return self._stages[number]
+    def _search(self, mutant: Mutant, copy: Path, number: int, late: list[Failure]) -> Failure | None:
+        """Through one stage: what is most likely to tell comes first."""
+        first = self._noticed.likely(mutant)
+        if mutant.imported:
+            files = list(
+                dict.fromkeys(test.partition("::")[0] for test in first if self._has(number, Failure(test)))
+            )
+            if files and (failure := self._in(mutant, copy, number, first, late, files)):
+                return failure
+        return self._in(mutant, copy, number, first, late)
 
-    @contextmanager
-    def _copy(self) -> Generator[Path]:
-        copy = self._free.get()
+    def _in(
+        self,
+        mutant: Mutant,
+        copy: Path,
+        number: int,
+        first: Sequence[str],
+        late: list[Failure],
+        files: Sequence[str] = (),
+    ) -> Failure | None:
+        """By the tests of a stage, or by the likely ones of some of its files."""
+        skipped = set[str]()
+        while True:
+            with self._made(mutant, copy):
+                found = self._fails(mutant, copy, number, first, skipped, late, files)
+            if found is None or self._passes(found.test, copy, number):
+                return found
+            print(f"does not count, since it fails without any mutant: {found.test}", flush=True)
+            late[:] = [each for each in late if each != found]
+
+    def _fails(
+        self, mutant: Mutant, copy: Path, number: int, first: Sequence[str], skipped: set[str], late: list[Failure],
+        files: Sequence[str],
+    ) -> Failure | None:  # fmt: skip
+        """The next test that fails, and fails again alone."""
         try:
-            yield copy
-        finally:
-            self._free.put(copy)
+            with self._session(mutant, copy, number, files) as session:
+                known = set(session.tests)
+                likely = [test for test in first if test in known]
+                others = [] if files else _telling_first([t for t in session.tests if t not in set(likely)])
+                while len(late) < LATE and (left := [t for t in [*likely, *others] if t not in skipped]):
+                    ran = session.run(left, LIMIT, LATE - len(late))
+                    skipped.update(each.test for each in ran)
+                    for each in ran:
+                        if each.failed and (again := session.run([each.test], LIMIT)) and again[-1].failed:
+                            failure = Failure(each.test, again[-1].timed_out)
+                            if not failure.timed_out:
+                                return failure
+                            late.append(failure)
+                return late[0] if len(late) >= LATE else None
+        except CannotCollect as error:
+            return Failure(str(error))
+
+    def _passes(self, test: str, copy: Path, number: int) -> bool:
+        """Without any mutant; asked once."""
+        if "::" not in test:
+            return True
+        with self._lock:
+            if test in self._sound:
+                return self._sound[test]
+        stage = next((n for n in range(len(self._herd.tests)) if self._has(n, Failure(test))), number)
+        ran = self._kept(copy, stage).run([test], 3 * LIMIT)
+        with self._lock:
+            self._sound[test] = not ran[-1].failed
+            return self._sound[test]
 
     @contextmanager
-    def _made(self, mutant: Mutant) -> Generator[Path]:
-        with self._copy() as copy:
-            whole = mutant.apply(copy / "headgate")
-            try:
-                yield copy
-            finally:
-                (copy / "headgate" / mutant.file).write_text(whole)
+    def _session(self, mutant: Mutant, copy: Path, number: int, files: Sequence[str]) -> Generator[Session]:
+        """One that has not read what the mutant changes."""
+        if not mutant.imported:
+            yield self._kept(copy, number)
+            return
+        stage = self._herd.tests[number]
+        options = stage[max(n for n, word in enumerate(stage) if word.startswith("tests/")) + 1 :]
+        with Session(copy, [*files, *options] if files else stage, self._herd.server) as session:
+            yield session
+
+    def _kept(self, copy: Path, number: int) -> Session:
+        """A session without any mutant of Python: one per copy and stage."""
+        if (copy, number) not in self._sessions:
+            session = Session(copy, self._herd.tests[number], self._herd.server)
+            with self._lock:
+                self._sessions[copy, number] = self._open.enter_context(session)
+        return self._sessions[copy, number]
+
+    @contextmanager
+    def _made(self, mutant: Mutant, copy: Path) -> Generator[None]:
+        whole = mutant.apply(copy / "headgate")
+        try:
+            yield
+        finally:
+            (copy / "headgate" / mutant.file).write_text(whole)
 
 
-def _confirmed(tests: Sequence[str], copy: Path, patience: float) -> Failure | None:
-    """The first test that fails, and fails again alone: one that is merely moody does not count. One that fails by an
-    assertion is preferred to one that does not end."""
-    left, late = list(tests), list[Failure]()
-    while left and len(late) < LATE and (found := failures(left, copy, "-x", patience=patience)):
-        first = found[0]
-        if "::" not in first.test:
-            return late[0] if late else first
-        again = failures([first.test], copy)
-        if again and not again[0].timed_out:
-            return again[0]
-        late += again
-        if first.test in left:
-            left.remove(first.test)
-        else:
-            left += ["--deselect", first.test]
-    return late[0] if late else None
+def _telling_first(tests: Sequence[str]) -> list[str]:
+    return sorted(tests, key=lambda test: test.partition("[")[0] not in TELLING)

@@ -23,6 +23,11 @@ class Mutant(NamedTuple):
         return f"{self.file}: {self.breaks}"
 
     @property
+    def imported(self) -> bool:
+        """Whether it is read when tests are collected, and not when a store is opened."""
+        return self.file.endswith(".py") or self.file.startswith("engine/sqlite/")
+
+    @property
     def text(self) -> str:
         """The file as it is."""
         return (SOURCE / self.file).read_text()
@@ -38,7 +43,9 @@ class Mutant(NamedTuple):
 
 
 class Herd(NamedTuple):
-    """The mutants of one store, and the tests that should notice them: what is quickest and notices most comes first."""
+    """The mutants of one store, and the tests that should notice them: what is quickest and notices most comes first; `server` is
+    the one that they share."""
 
     mutants: list[Mutant]
     tests: list[list[str]]
+    server: str = "none"

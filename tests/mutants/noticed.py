@@ -13,7 +13,17 @@ from pathlib import Path
 import msgspec
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.trying import Failure
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The test that noticed."""
+
+    test: str
+    timed_out: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.test}{' (TIMED OUT)' if self.timed_out else ''}"
+
 
 FOLDER = Path(__file__).parent / "noticed"
 
@@ -33,15 +43,15 @@ class Noticed:
         """What noticed a mutant the last time."""
         return self._by_mutant.get(mutant.name)
 
-    def tests(self, about: Mutant | None = None) -> list[str]:
-        """All that ever noticed one by an assertion: what noticed others in the same file comes first, then what
-        noticed most."""
-        near, all = Counter[str](), Counter[str]()
+    def likely(self, mutant: Mutant) -> list[str]:
+        """What noticed it the last time, what noticed others in the same file, what noticed most."""
+        known, near, all = self.by(mutant), Counter[str](), Counter[str]()
         for name, failure in self._by_mutant.items():
             if not failure.timed_out and "::" in failure.test:
                 all[failure.test] += 1
-                near[failure.test] += about is not None and self._mutants[name].file == about.file
-        return sorted(all, key=lambda test: (-near[test], -all[test], test))
+                near[failure.test] += self._mutants[name].file == mutant.file
+        others = sorted(all, key=lambda test: (-near[test], -all[test], test))
+        return list(dict.fromkeys([*([known.test] if known else []), *others]))
 
     def keep(self, mutant: Mutant, failure: Failure | None) -> None:
         """At once: a run takes long, and may be ended."""
@@ -53,9 +63,3 @@ class Noticed:
         making = self._file.with_suffix(".tmp")
         making.write_bytes(whole + b"\n")
         os.replace(making, self._file)
-
-    def forget(self, tests: Sequence[str]) -> None:
-        """These are no tests any more, or fail without any mutant."""
-        for name, failure in list(self._by_mutant.items()):
-            if failure.test in tests:
-                del self._by_mutant[name]

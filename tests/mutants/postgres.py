@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.mutants import rates
 from tests.mutants.mutant import Herd, Mutant
-from tests.mutants.telling import TELLING
 
 (
     RULES, OFFER, GIVE, ARRIVE, CLAIM, READY, END, WORKERS, EXCHANGE, ONE, ENQUEUE, TICKS, LIMITS, LISTING, STEER, SWEEP,
@@ -145,9 +144,9 @@ MUTANTS = [
 HERD = Herd(
     [*MUTANTS, *rates.POSTGRES],
     [
-        [*TELLING, "-k", "postgres"],
         ["tests/conformance", "tests/model", "-k", "postgres", "-m", "not slow"],
         ["tests/postgres", "-m", "not slow"],
         ["tests/processes", "-k", "postgres"],
     ],
+    server="postgres",
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.mutants import rates
 from tests.mutants.mutant import Herd, Mutant
-from tests.mutants.telling import TELLING
 
 _SCRIPTS = "engine/redis/scripts/"
 ADMISSION, LEDGER, HOLDING, MOVES, LOSING, LIFE, RATES, LINES, STEP = (
@@ -105,9 +104,9 @@ MUTANTS = [
 HERD = Herd(
     [*MUTANTS, *rates.REDIS],
     [
-        [*TELLING, "-k", "valkey"],
         ["tests/conformance", "-k", "valkey", "-m", "not slow"],
         ["tests/model", "tests/redis", "-k", "valkey", "-m", "not slow"],
         ["tests/processes", "-k", "valkey"],
     ],
+    server="valkey",
 )

@@ -11,14 +11,14 @@ from typing import Annotated, NamedTuple
 import pytest
 
 from headgate import App, ConcurrencyLimit, Retry
-from tests.support import postgres_server, server_clock
+from tests.support import postgres_server, preloaded
 from tests.support.postgres_server import PostgresProcess
 from tests.support.redis_servers import RedisProcess, binary
 from tests.support.server_clock import ServerClock
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not server_clock.available(), reason="needs Linux and a C compiler"),
+    pytest.mark.skipif(not preloaded.available(), reason="needs Linux and a C compiler"),
 ]
 
 KINDS = [kind for kind in ("valkey", "redis6", "redis7") if binary(kind)]

@@ -26,6 +26,8 @@ NEED_A_STORE = [
     "queues",
     "limits",
     "workers",
+    "top",
+    "sql x",
     "audit",
     "cancel x",
     "restart x",

@@ -6,6 +6,7 @@ from bench.runners.headgate.growth import day, growth
 from bench.runners.headgate.idle import idle
 from bench.runners.headgate.importing import import_time
 from bench.runners.headgate.million import million
+from bench.runners.headgate.reads import reads
 from bench.runners.headgate.three_limits import three_limits
 from bench.runners.headgate.traffic import traffic
 
@@ -17,6 +18,7 @@ OWN = {
     "million": million,
     "growth": growth,
     "day": day,
+    "reads": reads,
 }
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from headgate.cli import (
     maintenance,
     overrides,
     queues,
+    sql,
     steering,
     web,
     worker,
@@ -25,6 +26,7 @@ from headgate.cli import (
 )
 from headgate.cli.demo import command as demo
 from headgate.cli.exits import EPILOG, Program
+from headgate.cli.top import command as top
 
 program = typer.Typer(
     name="headgate",
@@ -73,6 +75,7 @@ for panel, commands in (
     (RUN, {"web": web.web}),
     (LOOK, {"jobs": jobs.jobs, "job": jobs.job, "explain": jobs.explain, "failures": failures.failures}),
     (LOOK, {"queues": queues.queues, "limits": limits.limits, "workers": workers.workers}),
+    (LOOK, {"top": top.top, "sql": sql.sql}),
     (STEER, {"cancel": steering.cancel, "restart": steering.restart}),
     (STEER, {"expedite": steering.expedite, "delete": steering.delete}),
     (STEER, {"pause": queues.pause, "resume": queues.resume}),

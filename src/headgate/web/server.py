@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,6 +32,8 @@ class Server:
         self.authenticator = authenticator
         self.settings = settings
         self.streams = Streams(app, settings.most_streams)
+        self.changed: Callable[[], None] = _nothing
+        """Called when a request has changed something, so that what is kept of the store is read again."""
 
     def routes(self, routes: Sequence[Route]) -> list[StarletteRoute]:
         """The routes of a Starlette application; a path that is there with another method is answered with 405."""
@@ -54,6 +56,7 @@ class Server:
             result = await route.handler(call, **given)
             if request.method not in SAFE:
                 _log_change(request, route, who, given.get("body"))
+                self.changed()
             return self._respond(route, result)
         except Exception as error:
             if (response := problem_of(error)) is not None:
@@ -87,6 +90,10 @@ class Server:
             status, headers, result = created.status, {**headers, **created.headers}, created.body
         body = b"" if status == 204 else msgspec.json.encode(result)
         return Response(body, status, headers, None if status == 204 else route.media_type)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _log_change(request: Request, route: Route, who: Identity, body: Body | None) -> None:

@@ -53,7 +53,9 @@ def for_reading(info: JobInfo, who: Identity, settings: WebSettings) -> JobInfo:
         return info
     changed = _for(info, who, settings)
     known = {name: changed[name] for name in (*PAYLOADS, "error") if name in changed}
-    return msgspec.structs.replace(info, **known)
+    told = {one["number"]: one.get("error") for one in changed.get("attempts", ())}
+    attempts = tuple(msgspec.structs.replace(one, error=told.get(one.number)) for one in info.attempts)
+    return msgspec.structs.replace(info, **known, attempts=attempts)
 
 
 def update_shown(update: JobUpdate, info: JobInfo | None, who: Identity, settings: WebSettings) -> JobUpdate:

@@ -6,8 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from headgate.web.pages.answers import HEADERS
 from headgate.web.pages.rendering import asset_version, render
-from headgate.web.pages.site import HEADERS
 
 
 def reference(described: dict[str, Any], root: str) -> Response:

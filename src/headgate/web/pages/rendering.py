@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -31,7 +31,8 @@ def environment() -> Environment:
     )
     functions: dict[str, Any] = {
         "number": number, "short": short, "first_line": first_line, "pretty": pretty, "path": path, "first": first,
-        "with_after": with_after, "span": span,
+        "with_after": with_after, "span": span, "lasting": lasting, "points": points, "rate": rate, "dom_id": dom_id,
+        "plain": msgspec.to_builtins,
     }  # fmt: skip
     made.globals.update(functions)
     return made
@@ -74,6 +75,41 @@ def pretty(value: Any) -> str:
 def path(name: str) -> str:
     """A name as a part of a path."""
     return quote(name, safe="")
+
+
+def lasting(seconds: float) -> str:
+    """How long, with up to two units: `4 m 3 s`. The page's script counts on in the same words."""
+    if 0 < seconds < 10:
+        return f"{seconds:.1f} s"
+    rest, parts = round(seconds), list[str]()
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        many, rest = divmod(rest, size)
+        if many:
+            parts.append(f"{many} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def points(values: Sequence[float], width: int = 100, height: int = 24) -> str:
+    """A small curve from zero up, as the points of an SVG line. What stands still is drawn half-way up, nothing at the
+    foot."""
+    if len(values) < 2 or len(set(values)) == 1:
+        at = height / 2 if any(values) else height - 1
+        return f"0,{at:g} {width},{at:g}"
+    most, step = max(values), width / (len(values) - 1)
+    return " ".join(
+        f"{round(index * step, 1):g},{round(height - 1 - value / most * (height - 2), 1):g}"
+        for index, value in enumerate(values)
+    )
+
+
+def rate(per: float) -> str:
+    """The period of a rate: `s`, `min`, `10 s`."""
+    return {1.0: "s", 60.0: "min", 3600.0: "h", 86400.0: "d"}.get(per, f"{per:g} s")
+
+
+def dom_id(*parts: object) -> str:
+    """A name for a piece of a page, by which it is found again when the page renews itself."""
+    return "x" + hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def _without_after(url: str) -> tuple[str, list[tuple[str, str]]]:

@@ -1,52 +1,54 @@
-"""The pages as routes: who reads, what is shown, and the headers that keep a page to itself."""
+"""The pages as routes: who reads, and what is shown."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from headgate import __version__
 from headgate.engine.open import shown_url
 from headgate.web.auth import Authenticator
-from headgate.web.pages import views
-from headgate.web.pages.rendering import STATIC, asset_version, render
-from headgate.web.pages.views import View
-from headgate.web.problems import TITLES, Problem, Refusal, problem_of
-from headgate.web.reading import received
+from headgate.web.pages.answers import KeptFiles, assets, html, key_paths
+from headgate.web.pages.failed import failed
+from headgate.web.pages.find import find
+from headgate.web.pages.job import job
+from headgate.web.pages.jobs import jobs
+from headgate.web.pages.limits import key, limits
+from headgate.web.pages.login import Login
+from headgate.web.pages.overview import overview
+from headgate.web.pages.readings import Readings
+from headgate.web.pages.rendering import STATIC, render
+from headgate.web.pages.store import queues, schedules, sql, workers
+from headgate.web.pages.view import Context, View
+from headgate.web.problems import Problem, Refusal, problem_of
 from headgate.web.roles import Identity
 from headgate.web.server import Server
-from headgate.web.sessions import COOKIE, LASTS
+from headgate.web.sessions import COOKIE
 
 log = logging.getLogger("headgate.web")
 
 NAVIGATION = (
-    ("Overview", "/"),
-    ("Limits", "/limits"),
-    ("Jobs", "/jobs"),
-    ("Failed", "/jobs?state=failed"),
-    ("Queues", "/queues"),
-    ("Workers", "/workers"),
+    ("Overview", "/", "o"),
+    ("Limits", "/limits", "l"),
+    ("Jobs", "/jobs", "j"),
+    ("Failed", "/failed", "f"),
+    ("Queues", "/queues", "q"),
+    ("Schedules", "/schedules", "s"),
+    ("Workers", "/workers", "w"),
+    ("SQL", "/sql", "d"),
 )
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
+"""Name, path, and the key that opens it after g."""
+UNDER = {"/key": "/limits"}
+"""Pages without an entry of their own, and the entry that they belong to."""
 PART = "x-headgate-part"
-LOOK = Callable[[View], Awaitable[dict[str, Any]]]
+LOOK = Callable[[View], Awaitable[Context]]
 
 
 class Site:
@@ -55,27 +57,33 @@ class Site:
     def __init__(self, server: Server, authenticator: Authenticator) -> None:
         self._server = server
         self._authenticator = authenticator
+        self._readings = Readings(server.app)
+        server.changed = self._readings.forget
 
     def routes(self) -> list[BaseRoute]:
         """What stands beside the API."""
         pages: tuple[tuple[str, str, str, LOOK, str], ...] = (
-            ("/", "overview", "Overview", views.overview, "/events"),
-            ("/limits", "limits", "Limits", views.limits, "/events"),
-            ("/key", "key", "", views.key, "/events"),
-            ("/jobs", "jobs", "Jobs", views.jobs, "/events"),
-            ("/jobs/{id:path}", "job", "", views.job, ""),
-            ("/queues", "queues", "Queues", views.queues, "/events"),
-            ("/workers", "workers", "Workers", views.workers, "/events"),
+            ("/", "overview", "Overview", overview, "/events"),
+            ("/limits", "limits", "Limits", limits, "/events"),
+            ("/key", "key", "", key, "/events"),
+            ("/jobs", "jobs", "Jobs", jobs, "/events"),
+            ("/jobs/{id:path}", "job", "", job, ""),
+            ("/failed", "failed", "Failed", failed, "/events"),
+            ("/queues", "queues", "Queues", queues, "/events"),
+            ("/schedules", "schedules", "Schedules", schedules, "/events"),
+            ("/workers", "workers", "Workers", workers, "/events"),
+            ("/sql", "sql", "SQL", sql, ""),
         )
+        login = Login(self._server, self._authenticator)
         return [
             *(
                 Route(path, self._page(template, title, look, events))
                 for path, template, title, look, events in pages
             ),
             Route("/find", self._find),
-            Route("/login", self._login, methods=["GET", "POST"]),
-            Route("/logout", self._logout, methods=["POST"]),
-            Mount("/static", _Kept(directory=str(STATIC))),
+            Route("/login", login.login, methods=["GET", "POST"]),
+            Route("/logout", login.logout, methods=["POST"]),
+            Mount("/static", KeptFiles(directory=str(STATIC))),
         ]
 
     def _page(
@@ -88,26 +96,37 @@ class Site:
                 return self._strange(request, refusal)
             common = self._common(request, who) | {"title": title, "events": events}
             try:
-                view = View(self._server.app, who, request, self._server.settings)
-                context = common | await look(view)
+                context = common | await self._shared() | await look(self._view(request, who))
             except Exception as error:
                 return self._problem(request, error, common)
             part = PART in request.headers
-            return _html(render(f"{template}{'_part' if part else ''}.html", context))
+            return html(render(f"{template}{'_part' if part else ''}.html", context))
 
         return page
 
-    def _common(self, request: Request, who: Identity) -> dict[str, Any]:
+    def _view(self, request: Request, who: Identity) -> View:
+        return View(self._server.app, who, request, self._server.settings, self._readings)
+
+    async def _shared(self) -> Context:
+        """What every page shows of the store: numbers beside its entries, and the store's clock."""
+        totals = await self._readings.totals()
+        return {
+            "counts": {"Failed": totals.failed, "Workers": len(await self._readings.workers())},
+            "partial": {"Failed": "failed" in totals.partial},
+            "now": await self._readings.now(),
+        }
+
+    def _common(self, request: Request, who: Identity) -> Context:
         root = request.scope.get("root_path", "").rstrip("/")
         cookie = request.cookies.get(COOKIE, "")
         path = request.url.path.removeprefix(root) or "/"
-        here = f"{path}?{request.url.query}" if request.url.query == "state=failed" else path
         query = f"?{request.url.query}" if request.url.query else ""
+        top = f"/{path.split('/')[1]}"
         return {
             "root": root,
-            "here": here,
+            "here": UNDER.get(top, top),
             "url": f"{root}{path}{query}",
-            "pages": NAVIGATION,
+            "pages": [page for page in NAVIGATION if page[1] != "/sql" or who.may("keep")],
             "who": who,
             "csrf": self._authenticator.sessions.csrf(cookie) if cookie else "",
             "can_log_out": bool(cookie) and self._authenticator.by_token,
@@ -116,8 +135,11 @@ class Site:
             "store": shown_url(self._server.app.url),
             "version": __version__,
             "events": "",
-            "asset": _assets(root),
-            "key_path": _key_paths(root),
+            "counts": {},
+            "partial": {},
+            "now": None,
+            "asset": assets(root),
+            "key_path": key_paths(root),
         }
 
     def _strange(self, request: Request, refusal: Refusal) -> Response:
@@ -144,7 +166,7 @@ class Site:
             return Response(
                 status_code=204
             )  # the page keeps what it shows; its light says that the store is away
-        page = _html(render("problem.html", common | {"title": "That did not work", "detail": detail}))
+        page = html(render("problem.html", common | {"title": "That did not work", "detail": detail}))
         page.status_code = answer.status_code
         if after := answer.headers.get("retry-after"):
             page.headers["Retry-After"] = after
@@ -156,96 +178,7 @@ class Site:
         except Refusal as refusal:
             return self._strange(request, refusal)
         try:
-            view = View(self._server.app, who, request, self._server.settings)
-            target = await views.find(view)
+            target = await find(self._view(request, who))
         except Exception as error:
             return self._problem(request, error, self._common(request, who))
         return RedirectResponse(request.scope.get("root_path", "").rstrip("/") + target, 303)
-
-    # ── logging in ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _login(self, request: Request) -> Response:
-        root = request.scope.get("root_path", "").rstrip("/")
-        if not self._authenticator.by_token:
-            return RedirectResponse(f"{root}/", 303)
-        if request.method == "GET":
-            return self._login_page(request, request.query_params.get("next", "/"), None)
-        following = "/"
-        try:
-            given = await self._form(request)
-            following = given.get("next", following)
-            self._authenticator.must_be_of_this_site(request)
-            cookie = self._authenticator.login(request, given.get("secret", ""))
-        except Refusal as refusal:
-            return self._login_page(request, following, refusal)
-        answer = RedirectResponse(root + _own_path(following), 303)
-        answer.set_cookie(
-            COOKIE, cookie, max_age=LASTS, path=root or "/", httponly=True, samesite="strict",
-            secure=request.url.scheme == "https",
-        )  # fmt: skip
-        return answer
-
-    async def _form(self, request: Request) -> dict[str, str]:
-        """The fields of a form; raises Refusal if they are too many or too slow."""
-        raw = await received(request, self._server.settings)
-        return {name: values[0] for name, values in parse_qs(raw.decode("utf-8", "replace")).items()}
-
-    def _login_page(self, request: Request, following: str, refusal: Refusal | None) -> Response:
-        root = request.scope.get("root_path", "").rstrip("/")
-        context: dict[str, Any] = {
-            "root": root,
-            "next": following,
-            "error": refusal and refusal.detail,
-            "asset": _assets(root),
-            "key_path": None,
-            "may_steer": False,
-        }
-        answer = _html(render("login.html", context), TITLES[refusal.kind][0] if refusal else 200)
-        answer.headers.update(refusal.headers if refusal else {})
-        return answer
-
-    async def _logout(self, request: Request) -> Response:
-        root = request.scope.get("root_path", "").rstrip("/")
-        try:
-            given = await self._form(request)
-        except Refusal as refusal:
-            return self._login_page(request, "/", refusal)
-        cookie = request.cookies.get(COOKIE, "")
-        answer = RedirectResponse(f"{root}/login", 303)
-        if self._authenticator.sessions.csrf_fits(cookie, given.get("csrf", "")):
-            answer.delete_cookie(COOKIE, path=root or "/")
-        return answer
-
-
-class _Kept(StaticFiles):
-    """Files whose address changes with their content."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        answer = super().file_response(*args, **kwargs)
-        answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        answer.headers["X-Content-Type-Options"] = "nosniff"
-        return answer
-
-
-def _html(text: str, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(text, status, headers=HEADERS)
-
-
-def _assets(root: str) -> Callable[[str], str]:
-    """The address of a static file."""
-    return lambda name: f"{root}/static/{name}?v={asset_version(name)}"
-
-
-def _key_paths(root: str) -> Callable[..., str]:
-    """The address of a key's page."""
-
-    def path(key: str, tenant: str | None = None) -> str:
-        about = f"&tenant={quote(tenant, safe='')}" if tenant else ""
-        return f"{root}/key?key={quote(key, safe='')}{about}"
-
-    return path
-
-
-def _own_path(given: str) -> str:
-    """A path of this site: what leads elsewhere leads to the overview."""
-    return given if given.startswith("/") and not given.startswith(("//", "/\\")) else "/"

@@ -1,0 +1,1 @@
+"""`headgate top`: the overview of a store in the terminal, live."""

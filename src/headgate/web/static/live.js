@@ -1,0 +1,72 @@
+// One stream of events; a change renews the part of the page that shows the store, at most once a second. What is renewed
+// is laid over what stands, element by element: focus, open errors, charts and picked rows stay as they are.
+"use strict";
+
+const RENEWS = 1000;
+const ANYHOW = 10000;
+
+Idiomorph.defaults.callbacks = {
+  ...Idiomorph.defaults.callbacks,
+  beforeNodeMorphed: (old) => !(old.dataset && "keep" in old.dataset),
+  beforeAttributeUpdated: (name, element) =>
+    !((name === "open" && element.tagName === "DETAILS") || name === "aria-busy" ||
+      ("pick" in (element.dataset || {}) && name === "checked")),
+};
+Idiomorph.defaults.ignoreActiveValue = true;
+
+function say(state, text) {
+  const light = document.querySelector(".live");
+  if (!light || (light.dataset.state === state && light.lastElementChild.textContent === text)) return;
+  light.dataset.state = state;
+  light.lastElementChild.textContent = text;
+}
+
+// Rows that are picked hold still until they are dealt with.
+const held = () => document.querySelector("[data-pick]:checked") !== null;
+
+let due = null;
+function changed() {
+  if (due !== null) return;
+  due = setTimeout(() => {
+    due = null;
+    if (!document.hidden && !held()) renew();
+  }, RENEWS);
+}
+
+function follow() {
+  const about = document.body.dataset.events;
+  if (!about) return;
+  let lost = false;
+  const source = new EventSource(api + about);
+  source.onopen = () => { say("on", "live"); if (lost) changed(); lost = false; };
+  source.onerror = () => { say("off", "not connected"); lost = true; };
+  for (const name of ["queues", "workers", "totals", "limits", "job", "available"]) source.addEventListener(name, changed);
+  source.addEventListener("unavailable", () => say("off", "the store cannot be reached"));
+  source.addEventListener("available", () => say("on", "live"));
+  source.addEventListener("job", (event) => {
+    if (["succeeded", "failed", "cancelled"].includes(JSON.parse(event.data).state)) {
+      source.close();
+      say("on", "ended");
+    }
+  });
+}
+
+// What changes without an event: leases, places in line, a job's sentence.
+function renewAnyhow() {
+  const alive = document.getElementById("alive");
+  const every = alive ? Number(alive.dataset.every) * 1000 : document.body.dataset.events ? ANYHOW : 0;
+  setTimeout(() => {
+    if (every && !document.hidden && !held()) renew();
+    renewAnyhow();
+  }, every || ANYHOW);
+}
+
+document.addEventListener("htmx:afterSwap", () => {
+  setClock();
+  tellTimes(document);
+  document.dispatchEvent(new CustomEvent("headgate:renewed"));
+});
+document.addEventListener("visibilitychange", () => { if (!document.hidden && document.body.dataset.events) renew(); });
+document.addEventListener("htmx:sendError", () => say("off", "not connected"));
+follow();
+renewAnyhow();
