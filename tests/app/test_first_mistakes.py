@@ -282,7 +282,7 @@ async def test_a_queue_that_nothing_uses_is_pointed_out(app: App, caplog: pytest
         await app.pause("webhooks")
         await app.set_limit("queue:email", 1)
         await app.set_limit("task:call", 1)
-        assert not caplog.records
+        assert not [record for record in caplog.records if record.name == "headgate.app"]
         await app.pause("wbhooks")
         await app.set_limit("queue:emial", 1)
         await app.set_limit("task:cal", 1)

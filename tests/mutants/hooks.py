@@ -66,13 +66,19 @@ MUTANTS = [
 HERD = Herd(
     MUTANTS,
     [
-        ["tests/hooks", "tests/metrics", "-k", "not postgres and not valkey and not redis7"],
+        [
+            "tests/hooks",
+            "tests/metrics",
+            "tests/worker/test_job_events.py",
+            "-k",
+            "not postgres and not valkey and not redis7",
+        ],
         [
             "tests/telemetry",
             "tests/app/test_codec.py",
             "tests/cli/test_worker_hooks.py",
             "tests/processes/test_metrics_endpoint.py",
         ],
-        ["tests/worker", "tests/app", "-k", "sqlite or memory", "-m", "not slow"],
+        ["tests/worker", "tests/app", "-k", "not postgres and not valkey and not redis7", "-m", "not slow"],
     ],
 )
