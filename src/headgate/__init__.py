@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from headgate.hooks.context import JobContext, current_job
     from headgate.hooks.dependencies import Depends
     from headgate.job import JobState
-    from headgate.limits import ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
+    from headgate.limits import Adapt, ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
     from headgate.limits.imported import ImportLimit
     from headgate.retry import Retry
     from headgate.sealing import Codec, ContextCodec, PayloadContext, SealedPayload
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adapt",
     "App",
     "AsyncTask",
     "AttemptInfo",
@@ -162,7 +163,7 @@ _ROOMS = {
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
     "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "QueueInfo", "WorkerInfo"),
     "job": ("JobState",),
-    "limits": ("ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
+    "limits": ("Adapt", "ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
     "limits.imported": ("ImportLimit",),
     "app.schedules": ("ScheduleInfo",),
     "app.steering": ("Changed",),

@@ -76,6 +76,7 @@ class KeeperTask:
     in_process = False
     retry = ONCE
     schedule = None
+    learning = None
     dependencies: Mapping[str, Dependency] = {}
 
     def __init__(self, name: str, holdings: Mapping[str, Holding]) -> None:

@@ -29,6 +29,7 @@ from headgate.ids import new_id
 from headgate.job import Charge, Job, NewJob
 from headgate.keys import Key, canonical, check_length, check_name
 from headgate.limits import DeclaredLimit
+from headgate.limits.adapt import Adaptive
 from headgate.limits.bound import BoundLimit
 from headgate.limits.of_task import TaskLimits
 from headgate.periodic import Schedule
@@ -113,6 +114,14 @@ class Task(Generic[P, R]):
     def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """JSON text as call arguments, converted as annotated; raises PayloadError."""
         return self._signature.call(self._payload.decode(args))
+
+    @property
+    def learning(self) -> Callable[[str, str], Mapping[str, Adaptive]] | None:
+        """How to find the keys of a job whose number is learnt; None for a task without adaptive limits."""
+        return self._learning if self.limits.adaptive else None
+
+    def _learning(self, args: str, tenant: str) -> Mapping[str, Adaptive]:
+        return self.limits.learning(self._payload.decode(args), tenant)
 
     def encode_result(self, value: Any) -> str:
         """A result as JSON text; raises PayloadError."""

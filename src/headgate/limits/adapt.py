@@ -8,7 +8,8 @@ Pure: a learner is told what happens and says what it would change; stores and c
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -43,14 +44,23 @@ class Adapt(msgspec.Struct, frozen=True):
             raise ConfigError(f"Adapt(slow={self.slow}): more than 1, or 0 to leave time alone")
 
 
+class Adaptive(NamedTuple):
+    """How one key of a job learns, and the number that it begins with."""
+
+    adapt: Adapt
+    number: int
+
+
 class Change(msgspec.Struct, frozen=True):
     """The number that a learner would put in the place of the one it knows, and why. `only_if_full`: it says nothing
-    unless the key is used as far as it can be."""
+    unless the key is used as far as it can be. `ran` is how many attempts of the worker ran on when one was refused:
+    where fewer than the number run in all (a throttled key opens slowly), that many are borne, and no more."""
 
     number: int
     seen: int
     reason: str
     only_if_full: bool = False
+    ran: int | None = None
 
 
 class Learner:
@@ -94,7 +104,9 @@ class Learner:
             return None
         if how != "good":
             self.bad += 1
-            return self._fall(self._left(), how)
+            change = self._fall(self._left(), how)
+            refused = change is not None and how == "throttled"
+            return msgspec.structs.replace(change, ran=self.running) if refused else change
         self.good += 1
         self._learn_time(took)
         if self._is_slow():
@@ -128,6 +140,13 @@ class Learner:
 
     def _rounds(self) -> int:
         return max(PROBE, -(-PROBE_CALLS // self.number))
+
+    def bounded(self, change: Change, held: int) -> int:
+        """The number of a change, where so many slots are held over all workers."""
+        if change.ran is None:
+            return change.number
+        borne = math.ceil(max(change.ran, held) * ROUGHLY)  # some of these are being refused, too
+        return max(self.adapt.min, min(change.number, borne))
 
     def not_full(self) -> None:
         """A rise was not wanted: begin to count anew."""

@@ -22,6 +22,7 @@ from headgate.clock import SECOND, duration_us
 from headgate.engine.contract import Algorithm, Limit, Overflow, WhenFull
 from headgate.errors import ConfigError
 from headgate.keys import check_name
+from headgate.limits.adapt import Adapt, Adaptive
 
 MAX_NUMBER = 2**31 - 1
 
@@ -64,6 +65,11 @@ class DeclaredLimit:
     @property
     def number(self) -> Number | None:
         """How many, or how to know it from a job's arguments; None where that is not for this declaration to say."""
+        return None
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """How its keys learn; None where they do not."""
         return None
 
     def record(self, name: str) -> Limit | None:
@@ -150,10 +156,11 @@ class ConcurrencyLimit(DeclaredLimit):
     takes none. `when_full` says what becomes of a job that finds no slot: "wait"; "drop", it ends as cancelled;
     "replace", it takes the place of those that wait; "cancel", the one that has run longest is asked to stop.
     `max_waiting` bounds how many wait on one key, and `on_overflow` says what happens beyond: "refuse" raises
-    BacklogFull, "drop_oldest" and "drop_newest" cancel one.
+    BacklogFull, "drop_oldest" and "drop_newest" cancel one. With `adapt` the number of each key follows how its
+    attempts end (`Adapt`); it begins at `max_concurrent`, and returns there when the key is idle.
     """
 
-    __slots__ = ("cost", "max_concurrent", "max_waiting", "on_overflow", "when_full")
+    __slots__ = ("adapt", "cost", "max_concurrent", "max_waiting", "on_overflow", "when_full")
 
     def __init__(
         self,
@@ -163,6 +170,7 @@ class ConcurrencyLimit(DeclaredLimit):
         when_full: WhenFull = "wait",
         max_waiting: int | None = None,
         on_overflow: Overflow | None = None,
+        adapt: Adapt | None = None,
         scope: str | None = None,
         key: Key = None,
         shared: bool = False,
@@ -180,6 +188,11 @@ class ConcurrencyLimit(DeclaredLimit):
             )
         if isinstance(cost, int):
             self.check_cost(cost)
+        self.adapt = adapt
+        if adapt is not None and not isinstance(number, int):
+            raise ConfigError(
+                "ConcurrencyLimit: with adapt= max_concurrent is the number to begin with, not a rule"
+            )
 
     @property
     def number(self) -> Number:
@@ -194,11 +207,19 @@ class ConcurrencyLimit(DeclaredLimit):
             "concurrency",
             fixed,
             sized=self.cost != 1,
+            adaptive=self.adapt is not None,
             per_key=fixed is None,
             when_full=self.when_full,
             max_waiting=self.max_waiting,
             on_overflow=self.on_overflow,
         )
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """How its keys learn, and the number that they begin with."""
+        if self.adapt is None or not isinstance(self.max_concurrent, int):
+            return None
+        return Adaptive(self.adapt, self.max_concurrent)
 
     def check_cost(self, cost: Any, number: int | None = None) -> int:
         """How many slots one job takes; more than there are would wait for ever."""

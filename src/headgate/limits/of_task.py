@@ -8,6 +8,7 @@ from typing import Any
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
 from headgate.keys import MAX_USES, Use, canonical
+from headgate.limits.adapt import Adaptive
 from headgate.limits.bound import BoundLimit
 from headgate.limits.declared import DeclaredLimit, check_max
 from headgate.limits.in_signature import LimitInSignature
@@ -17,7 +18,7 @@ from headgate.limits.parameters import Arguments, Parameters
 class TaskLimits:
     """Bound once, at declaration. The cap is looked up by the store, so that jobs do not carry it."""
 
-    __slots__ = ("_parameters", "bound", "cap")
+    __slots__ = ("_parameters", "adaptive", "bound", "cap")
 
     def __init__(
         self,
@@ -29,6 +30,9 @@ class TaskLimits:
         self._parameters = parameters
         in_signature = (BoundLimit(one.limit, parameters, one.own, one.called) for one in found)
         self.bound = (*in_signature, *self.bind(given))
+        self.adaptive = tuple(
+            (bound, adaptive) for bound in self.bound if (adaptive := bound.limit.adaptive) is not None
+        )
         self.cap = _cap(parameters.task, max_concurrent)
         if len(self.bound) > MAX_USES:
             raise ConfigError(
@@ -48,6 +52,12 @@ class TaskLimits:
         if not isinstance(limit, DeclaredLimit):
             raise ConfigError(f"limits= of task {self._parameters.task!r}: {limit!r} is not a limit")
         return limit
+
+    def learning(self, arguments: Arguments, tenant: str) -> dict[str, Adaptive]:
+        """The keys of a job whose number follows how its attempts end."""
+        return {
+            use.key: adaptive for bound, adaptive in self.adaptive for use in bound.use(arguments, tenant)
+        }
 
     def uses(self, arguments: Arguments, tenant: str, extra: tuple[BoundLimit, ...]) -> tuple[Use, ...]:
         """What one job needs; `extra` are limits of its own."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from headgate.engine.contract import Engine, Failed, KeyStatus, Outcome, Succeeded, Throttled
+from headgate.engine.contract import Engine, KeyStatus, Outcome, Succeeded, Throttled
 from headgate.keys import Key
-from headgate.limits.adapt import Adapt, Change, Ended, Learner
+from headgate.limits.adapt import Adaptive, Change, Ended, Learner
 from headgate.worker.bell import Bell
 from headgate.worker.events import Events
 
@@ -25,13 +24,6 @@ LOOK = 1.0
 FORGOTTEN = 600.0
 """Seconds after which a key that is not in use here is forgotten."""
 KEYS_PER_LOOK = 200
-
-
-class Adaptive(NamedTuple):
-    """How one key of a job learns, and the number that it begins with."""
-
-    adapt: Adapt
-    number: int
 
 
 class Known:
@@ -49,8 +41,7 @@ class Learning:
 
     name = "learning of limits"
 
-    def __init__(self, engine: Engine, events: Events, *, needed: bool) -> None:
-        self.needed = needed
+    def __init__(self, engine: Engine, events: Events) -> None:
         self.asked = False
         self.bell: Bell | None = None
         self._engine = engine
@@ -68,7 +59,9 @@ class Learning:
             known.used_at = now
             known.learner.began()
 
-    def ended(self, keys: Mapping[str, Adaptive], outcome: Outcome, took: float, *, timed_out: bool) -> None:
+    def ended(
+        self, keys: Mapping[str, Adaptive], outcome: Outcome, took: float, *, timed_out: bool = False
+    ) -> None:
         """It has ended. What was cancelled, given back or failed for reasons of its own says nothing."""
         how = _how(outcome, timed_out)
         now = time.monotonic()
@@ -105,11 +98,13 @@ class Learning:
         if change is not None and change.seen == number and number is not None:
             if change.only_if_full and not status.status.waiting and status.free:
                 learner.not_full()
-            elif await self._engine.learn(ident, change.number, seen=number, reason=change.reason):
-                text = "limit %s: %d at once instead of %d: %s"
-                log.info(text, Key.of(ident).text, change.number, number, change.reason)
-                self._events.emit("learnt", key=ident, number=change.number, reason=change.reason)
-                number = change.number
+            else:
+                wanted = learner.bounded(change, status.status.held)
+                if await self._engine.learn(ident, wanted, seen=number, reason=change.reason):
+                    text = "limit %s: %d at once instead of %d: %s"
+                    log.info(text, Key.of(ident).text, wanted, number, change.reason)
+                    self._events.emit("learnt", key=ident, number=wanted, reason=change.reason)
+                    number = wanted
         if number is not None:
             learner.see(number, time.monotonic())
 
@@ -127,7 +122,5 @@ def _how(outcome: Outcome, timed_out: bool) -> Ended | None:
             return "good"
         case Throttled():
             return "throttled"
-        case Failed():
-            return None
         case _:
             return None

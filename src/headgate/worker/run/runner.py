@@ -17,6 +17,7 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Attempt, Done, Failed, Known, Outcome
 from headgate.engine.rules.blame import APART
 from headgate.hooks.context import CURRENT, JobContext
+from headgate.worker.duties.learning import Learning
 from headgate.worker.events import Events
 from headgate.worker.pool.pool import Pool
 from headgate.worker.run.capacity import Capacity
@@ -46,6 +47,7 @@ class Runner:
         surroundings: Surroundings,
         events: Events,
         pool: Pool | None = None,
+        learning: Learning | None = None,
     ) -> None:
         self.worker = ""
         """The id under which the worker is registered with this part of the store."""
@@ -71,6 +73,7 @@ class Runner:
         self._events = events
         self._tally = Tally()
         self._pool = pool
+        self._learning = learning
         self._processes = (
             None
             if pool is None
@@ -119,6 +122,9 @@ class Runner:
         )
         self._capacity.take()
         self.suspects += attempt.suspicion >= APART
+        if self._learning is not None and task.learning is not None:
+            run.learning = task.learning(opened, attempt.tenant)
+            self._learning.began(run.learning)
         if self._pool is not None:
             self._pool.busy += 1
         elif attempt.timeout is not None:
@@ -204,6 +210,9 @@ class Runner:
             run.timer.cancel()
         self._capacity.give()
         self.suspects -= run.attempt.suspicion >= APART
+        if self._learning is not None and run.learning is not None:
+            timed_out = run.stop_reason == "timeout"
+            self._learning.ended(run.learning, outcome, run.seconds, timed_out=timed_out)
         if run.stop_reason == "abandon":
             self.abandoned.discard(run)
         else:
