@@ -172,7 +172,7 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
     key = None if isinstance(job, Unreadable) else job.waiting_on
     return facts(
         job.shown(),
-        None if key is None else _with_tokens(transaction, key),
+        None if key is None else _status(transaction, key),
         holders=() if key is None else holders_of(transaction, key, MOST_HOLDERS),
         offered=0 if key is None else transaction.ledger.offered(key, job.queue),
         place=None if key is None else _place(transaction, job),
@@ -180,14 +180,8 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
         paused=(job.queue,) in transaction.execute(sql("paused")).fetchall(),
         live=_live(transaction),
         now=transaction.now,
-        weight=None if (share := job.shown().share) is None else transaction.book.weight(share),
+        weight=None if job.spec.share is None else transaction.book.weight(job.spec.share),
     )
-
-
-def _with_tokens(transaction: Transaction, key: str) -> LimitStatus:
-    ledger = transaction.ledger
-    status = _status(transaction, key)
-    return with_tokens(status, ledger.rule(key), lambda: ledger.meter(key), transaction.now)
 
 
 def _live(transaction: Transaction) -> list[Serving]:
@@ -202,7 +196,8 @@ def _live(transaction: Transaction) -> list[Serving]:
 
 def _status(transaction: Transaction, key: str) -> LimitStatus:
     held, waiting = transaction.execute(sql("key_counts"), (key,)).fetchall()[0]
-    return key_status(transaction.book, Key.of(key), held, waiting)
+    status, ledger = key_status(transaction.book, Key.of(key), held, waiting), transaction.ledger
+    return with_tokens(status, ledger.rule(key), lambda: ledger.meter(key), transaction.now)
 
 
 def holders_of(transaction: Transaction, key: str, most: int) -> tuple[Holder, ...]:

@@ -337,8 +337,7 @@ class Transaction(Transitions):
         return super().take_over(record)
 
     def put_limit(self, limit: Limit) -> None:
-        *kept, _by_job = msgspec.structs.astuple(limit)
-        self.execute(sql("put_limit"), kept)
+        self.execute(sql("put_limit"), msgspec.structs.astuple(limit)[:-1])  # without `by_job`
         self.execute(sql("rules_changed"))
         self.book.limits[limit.name] = limit
         before = self.book.bounded
