@@ -365,8 +365,9 @@ class SqliteEngine(Engine):
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
         def known(transaction: Transaction) -> bool | None:
             known = transaction.book.limits
-            same = (declared_anew(known.get(limit.name), limit) == known.get(limit.name) for limit in limits)
-            return all(same) or None
+            return (
+                all(known.get(one.name) == declared_anew(known.get(one.name), one) for one in limits) or None
+            )
 
         await self._write(lambda transaction: transaction.declare(limits) or True, now, known)
 
