@@ -124,6 +124,10 @@ def width(plan: str) -> int | None:
     return {"free": 1}.get(plan)
 
 
+def plan_of(plan: str) -> str:
+    return plan
+
+
 app.queue(
     "ai", share_by="tenant", weights={"gold": 3}, charge="time", max_waiting=5, on_overflow="drop_oldest"
 )
