@@ -102,6 +102,18 @@ async def test_a_sweep_turns_newcomers_away_while_all_workers_are_busy(engine: P
     assert await engine.states(["j"]) == [JobState.CANCELLED]
 
 
+async def test_of_all_queues_the_first_of_the_least_urgent_leaves(engine: PostgresEngine) -> None:
+    await engine.declare([Limit("A", "concurrency", 0, max_waiting=2, on_overflow="drop_oldest")])
+    for id, queue, priority in (("urgent", "x", 1), ("idle", "y", 50), ("newest", "z", 50)):
+        await engine.enqueue([NewJob(id, "t", queue=queue, priority=priority, uses=uses("A"))])
+        await engine.sweep()
+    assert await engine.states(["urgent", "idle", "newest"]) == [
+        JobState.WAITING,
+        JobState.CANCELLED,
+        JobState.WAITING,
+    ]
+
+
 async def test_a_full_backlog_refuses_a_call_and_leaves_the_callers_transaction_as_it_was(
     engine: PostgresEngine, caller: asyncpg.Connection, another: asyncpg.Connection
 ) -> None:

@@ -56,9 +56,16 @@ BEGIN
     ) AS t WHERE l.seq = t.seq;
 END $$;
 
+-- Whether no other transaction makes the row of this name: it would have to be waited for.
+CREATE OR REPLACE FUNCTION headgate._alone(p_name text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN pg_try_advisory_xact_lock(1212629335, hashtext({lock} || ' ' || p_name));
+END $$;
+
 -- Jobs have started: the virtual time of their lines is not behind them. Where another step moves it at this moment, it
 -- is left to that step: no worker waits for another here.
--- Locks: rows of virtual, SKIP LOCKED; the first of a line is made, after all keys.
+-- Locks: rows of virtual, SKIP LOCKED.
 CREATE OR REPLACE FUNCTION headgate._advance(p_seqs bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -70,9 +77,11 @@ BEGIN
         SELECT v.tag INTO v_tag FROM headgate.virtual v WHERE v.queue = r.queue AND v.priority = r.priority
         FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            INSERT INTO headgate.virtual (queue, priority, tag) SELECT r.queue, r.priority, r.tag
-            WHERE NOT EXISTS (SELECT 1 FROM headgate.virtual v WHERE v.queue = r.queue AND v.priority = r.priority)
-            ON CONFLICT DO NOTHING;
+            IF NOT EXISTS (SELECT 1 FROM headgate.virtual v WHERE v.queue = r.queue AND v.priority = r.priority)
+                AND headgate._alone(r.priority || ' ' || r.queue) THEN
+                INSERT INTO headgate.virtual (queue, priority, tag) VALUES (r.queue, r.priority, r.tag)
+                ON CONFLICT DO NOTHING;
+            END IF;
         ELSIF v_tag < r.tag THEN
             UPDATE headgate.virtual v SET tag = r.tag WHERE v.queue = r.queue AND v.priority = r.priority;
         END IF;
@@ -88,6 +97,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     r        record;
     m        record;
+    v_first  boolean;
     v_mean   bigint;
     v_weight double precision;
     v_old    bigint;
@@ -98,8 +108,10 @@ BEGIN
              WHERE j.by_time AND j.share IS NOT NULL ORDER BY u.n LOOP
         SELECT x.us, x.step INTO m FROM headgate.means x WHERE x.queue = r.queue AND x.share = r.share
         FOR UPDATE SKIP LOCKED;
-        CONTINUE WHEN NOT FOUND AND EXISTS (
-            SELECT 1 FROM headgate.means x WHERE x.queue = r.queue AND x.share = r.share);
+        v_first := NOT FOUND;
+        CONTINUE WHEN v_first AND (
+            EXISTS (SELECT 1 FROM headgate.means x WHERE x.queue = r.queue AND x.share = r.share)
+            OR NOT headgate._alone(length(r.queue) || r.queue || r.share));
         v_mean := coalesce(m.us + floor((r.took - m.us)::numeric / {learnt})::bigint, r.took);
         v_weight := headgate._weight(r.share);
         v_old := coalesce(m.step, headgate._step_of(v_weight, NULL));
@@ -109,8 +121,13 @@ BEGIN
         ELSE
             v_new := v_old;
         END IF;
-        INSERT INTO headgate.means AS x (queue, share, us, at, step) VALUES (r.queue, r.share, v_mean, p_now, v_new)
-        ON CONFLICT (queue, share) DO UPDATE SET us = excluded.us, at = excluded.at, step = excluded.step;
+        IF v_first THEN
+            INSERT INTO headgate.means (queue, share, us, at, step) VALUES (r.queue, r.share, v_mean, p_now, v_new)
+            ON CONFLICT DO NOTHING;
+        ELSE
+            UPDATE headgate.means x SET us = v_mean, at = p_now, step = v_new
+            WHERE x.queue = r.queue AND x.share = r.share;
+        END IF;
     END LOOP;
 END $$;
 
