@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from headgate.testing import use_store
+from tests.support import cli_flow
 from tests.support.command_line import Headgate
+
+FLOW = "tests.support.cli_flow:app"
+
+
+def enqueue(store: Headgate, *words: str) -> str:
+    return store("enqueue", FLOW, "ask", *words, "--json", "--url", store.url).document["id"]
 
 
 def test_shares_are_listed_weighed_and_cleared(store: Headgate) -> None:
-    store.enqueue("ask", "--tenant", "acme")
+    enqueue(store, "--tenant", "acme")
     assert store("share", "set", "zeta", "0.5", "--by", "ops", "--why", "a crawler").out == (
         "Share 'zeta' has weight 0.5 now.\n"
     )
@@ -37,20 +45,21 @@ def test_a_weight_that_is_none_is_a_usage_error(store: Headgate, weight: str) ->
 
 def test_a_job_is_enqueued_with_expiry_share_and_a_key_for_a_time(store: Headgate) -> None:
     words = ("--share", "vip", "--expires", "1h", "--unique", "k", "--unique-for", "5m")
-    id = store.enqueue("ask", *words)
+    id = enqueue(store, *words)
     shown = store("job", id, "--json").document
     assert (shown["share"], shown["unique"], shown["expires"] is None) == ("vip", "k", False)
     page = store("job", id).out
     assert "it is cancelled if it has not started by" in page
     assert "vip" in page
     assert "share vip, expires in" in store("jobs").out
-    refused = store("enqueue", "tests.support.cli_shop:app", "ask", "--unique-for", "5m")
+    refused = store("enqueue", FLOW, "ask", "--unique-for", "5m")
     assert (refused.code, "belongs to unique=" in refused.err) == (2, True)
 
 
-def test_limits_show_tokens_and_numbers_that_jobs_brought(store: Headgate) -> None:
-    store.enqueue("ask", "estimate=10")
-    store.work()
+def test_limits_show_the_tokens_that_are_left(store: Headgate) -> None:
+    enqueue(store, "estimate=10")
+    with use_store(cli_flow.app, store.url):
+        cli_flow.app.run_until_idle_sync()
     (row,) = [one for one in store("limits", "--json").documents if one["name"] == "tokens"]
     assert (row["tokens"], row["next_at"] is None) == (0, False)
     assert "0 tokens, the next in" in store("limits", "tokens").out

@@ -30,14 +30,6 @@ async def fail(why: str = "it is broken") -> None:
     raise ValueError(why)
 
 
-app.queue("ai", share_by="tenant", weights={"acme": 2})
-
-
-@app.task(queue="ai", limits=[RateLimit(10, per=60, cost="estimate", scope="tokens")])
-async def ask(estimate: int = 1) -> None:
-    """Shared by tenants, and costs tokens."""
-
-
 def make() -> App:
     """A factory."""
     return app

@@ -9,6 +9,7 @@ from typing import Any
 from headgate.clock import SECOND
 from headgate.engine.contract import (
     HISTORY_MINUTE,
+    LOOKS,
     Beat,
     Done,
     Engine,
@@ -18,6 +19,7 @@ from headgate.engine.contract import (
     Filter,
     ImportedJob,
     ImportResult,
+    JobPage,
     KeyInUse,
     KeyStatus,
     Known,
@@ -34,6 +36,8 @@ from headgate.engine.contract import (
     Resumed,
     Rows,
     Settings,
+    ShareStatus,
+    ShareWeight,
     Snapshot,
     Swept,
     Totals,
@@ -62,6 +66,7 @@ from headgate.engine.redis.records import (
     packed_jobs,
     packed_limit,
     packed_override,
+    packed_weight,
     read_job,
 )
 from headgate.engine.redis.store import Store
@@ -303,6 +308,30 @@ class RedisEngine(Engine):
         partition = store.partitions[partitions.home(Key.of(key).tenant, self.target.partitions)]
         await store.one(partition, "compute", [key, max], now=self.now(now))
 
+    async def learn(
+        self, key: str, max: int, *, seen: int | None, reason: str, now: int | None = None
+    ) -> bool:
+        store = self.store
+        number_range.check_number(Key.of(key).name, max)
+        partition = store.partitions[partitions.home(Key.of(key).tenant, self.target.partitions)]
+        heard, _ = await store.one(partition, "learn", [key, max, or_false(seen), reason], now=self.now(now))
+        return heard
+
+    async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:
+        if weights:
+            rows = [packed_weight(weight) for weight in weights]
+            await self.store.change("declare_shares", rows, self.now(now))
+
+    async def set_share(self, weight: ShareWeight, *, now: int | None = None) -> None:
+        number_range.check_weight(weight)
+        await self.store.change("set_share", packed_weight(weight), self.now(now))
+
+    async def clear_share(self, share: str, *, now: int | None = None) -> bool:
+        return any(was for was, _ in await self.store.change("clear_share", [share], self.now(now)))
+
+    async def shares(self, *, after: str | None = None, limit: int = 1000) -> list[ShareStatus]:
+        return await listing.shares(self.store, after, limit)
+
     async def keys_in_use(
         self,
         name: str,
@@ -337,6 +366,11 @@ class RedisEngine(Engine):
 
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
         return await finding.find(self.store, filter, limit, after)
+
+    async def find_page(
+        self, filter: Filter, *, limit: int = 100, after: str | None = None, looks: int = LOOKS
+    ) -> JobPage:
+        return await finding.find_page(self.store, filter, limit, after, looks)
 
     async def count(self, filter: Filter) -> int:
         return await finding.count(self.store, filter)

@@ -156,7 +156,8 @@ class Transitions(ABC):
         if job.due > self.now:
             self.call_workers = True
             return
-        self._bring(job.uses, again=True)
+        if job.uses:
+            self._bring(job.uses, again=True)
         if job.spec.share is not None and not returning:
             self._tag(job, job.spec.share)
         self.admission.arrive(job, entering=entering, returning=returning)

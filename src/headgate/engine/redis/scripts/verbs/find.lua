@@ -1,8 +1,8 @@
 -- find: jobs that match, newest first, a slice at a time.
 -- input {states (a set) or false, queue, task, tenant, waiting_on, unique, error, ended_since, ended_until, before (seq)
 -- or false, after (id), how many}
--- answers {number found, seq to go on before or false}, and what is kept of the jobs but their past, raw (none if `how
--- many` is 0: a count). Cost: about 500 jobs are looked at, 200 of them closely, in blocks of arrivals that have jobs of
+-- answers {number found, seq to go on before or false, the id of the job at or behind it or false}, and what is kept of
+-- the jobs but their past, raw (none if `how many` is 0: a count). Cost: about 500 jobs are looked at, 200 of them closely, in blocks of arrivals that have jobs of
 -- the wanted states; 200 blocks without them are passed over. Running ones cost what runs.
 local LOOKS, CLOSELY, BLOCKS = 500, 200, 200
 local UNFINISHED, LISTED = {'scheduled', 'ready', 'waiting', 'running'}, {'failed', 'cancelled'}
@@ -55,7 +55,7 @@ end
 
 -- What can be told from a record without reading all of it.
 local function may_match(text, f, texts)
-  local state = Store.STATES[string.byte(text, 1) % Store.THREAD]
+  local state = Store.STATES[string.byte(text, 1) % Store.MORE]
   if not state then error('its state') end
   if f[1] and not f[1][state] then return false end
   if (f[8] or f[9]) and not ended_within(state, (struct.unpack('>d', text, Store.ENDED_AT)), f) then return false end
@@ -199,8 +199,8 @@ local function waiters_of(text, before)
   if Reading.waiting(ident) > LOOKS then return nil end
   for _, queue in ipairs(Ledger.stored_queues(ident)) do
     for _, member in ipairs(call('ZRANGE', base .. 'wait:' .. Text.join(queue, ident), '0', '-1')) do
-      local seq = tonumber(sub(member, 19, 30))
-      if seq < before then found[#found + 1] = {sub(member, 31), seq} end
+      local seq = tonumber(sub(member, 35, 46))
+      if seq < before then found[#found + 1] = {sub(member, 47), seq} end
     end
   end
   table.sort(found, function(a, b) return a[2] > b[2] end)
@@ -215,5 +215,6 @@ local function verb(given, raw)
   local rows, last = given[5] and waiters_of(given[5], before), false
   if not rows then rows, last = candidates(given, before) end
   local found, stopped = look(rows, given, given[12], raw)
-  return {found, stopped or last}
+  local rest = stopped or last
+  return {found, rest, rest and call('ZRANGEBYSCORE', base .. 'jobs', Text.whole(rest), '+inf', 'LIMIT', '0', '1')[1] or false}
 end

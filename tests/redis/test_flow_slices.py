@@ -1,0 +1,164 @@
+"""What flow control does to very many jobs it does in slices; a sweep goes on where a caller died."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headgate.clock import SECOND
+from headgate.engine.contract import Limit, ShareWeight, Succeeded, Worker
+from headgate.engine.redis import RedisEngine, store
+from headgate.engine.rules.audit import audit
+from headgate.errors import BacklogFull
+from headgate.job import JobState, NewJob
+from headgate.keys import Key, Use
+from tests.redis.conftest import OpenEngine, StartServer
+
+JOBS = 450
+
+
+async def starts(engine: RedisEngine, most: int) -> list[str]:
+    """The shares of the jobs that start one after the other."""
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12, concurrency=most))
+    attempts = (await engine.exchange("w", [], most)).attempts
+    return [attempt.job[0] for attempt in attempts]
+
+
+async def two_shares(start_server: StartServer, open_engine: OpenEngine) -> RedisEngine:
+    engine = await open_engine(start_server().url)
+    for share in "ab":
+        await engine.enqueue([NewJob(f"{share}{n}", "t", share=share) for n in range(JOBS)])
+    return engine
+
+
+@pytest.mark.parametrize("weight", [4.0, 0.25])
+async def test_a_weight_reaches_what_waits_in_slices_and_sweeps_go_on(
+    start_server: StartServer, open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch, weight: float
+) -> None:
+    """Tags that shrink are moved from the first on, others from the last."""
+    engine = await two_shares(start_server, open_engine)
+    monkeypatch.setattr(store, "SLICES_AT_ONCE", 1)
+    await engine.set_share(ShareWeight("a", weight))
+    await engine.register(Worker("looks", frozenset(), lease=10**12))
+    told = await engine.exchange("looks", [], 0)
+    assert told.next_due == told.now, "a worker that asks sweeps at once"
+    while (await engine.sweep()).more:
+        pass
+    tags = [job.tag for job in await engine.get([f"a{n}" for n in range(JOBS)]) if job is not None]
+    step = round(10_000 / weight)
+    assert tags == [step * (n + 1) for n in range(JOBS)], "each was moved once"
+    told = await engine.exchange("looks", [], 0)
+    assert told.next_due != told.now
+    counts = await starts(engine, 250)
+    most, least = sorted((counts.count("a"), counts.count("b")), reverse=True)
+    assert abs(most / least - 4) < 0.3
+
+
+async def test_a_second_weight_follows_the_first(
+    start_server: StartServer, open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of one change is done before the next one begins."""
+    engine = await two_shares(start_server, open_engine)
+    monkeypatch.setattr(store, "SLICES_AT_ONCE", 0)
+    await engine.set_share(ShareWeight("a", 2.0))
+    await engine.set_share(ShareWeight("a", 0.5))
+    while (await engine.sweep()).more:
+        pass
+    tags = [job.tag for job in await engine.get([f"a{n}" for n in range(JOBS)]) if job is not None]
+    assert tags == [20_000 * (n + 1) for n in range(JOBS)]
+
+
+async def test_a_quiet_share_does_not_wait_behind_a_large_backlog(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await open_engine(start_server().url)
+    await engine.declare([Limit("account", "concurrency", 20)])
+    uses = (Use(Key("account").ident),)
+    for first in range(0, 3000, 500):
+        await engine.enqueue([NewJob(f"a{first + n}", "t", share="a", uses=uses) for n in range(500)])
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12, concurrency=100))
+    running = (await engine.exchange("w", [], 20)).attempts
+    await engine.enqueue([NewJob(f"b{n}", "t", share="b", uses=uses) for n in range(50)])
+    order: list[str] = []
+    while order.count("b") < 50:
+        reports = [Succeeded(attempt.job, attempt.number) for attempt in running]
+        running = (await engine.exchange("w", reports, 20)).attempts
+        order += [attempt.job[0] for attempt in running]
+    assert len(order) <= 120
+    assert audit(await engine.snapshot()) == []
+
+
+async def test_idle_shares_leave_nothing(start_server: StartServer, open_engine: OpenEngine) -> None:
+    server = start_server()
+    engine = await open_engine(server.url)
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12, concurrency=400))
+    jobs = [NewJob(f"j{n}", "t", share=f"s{n}", charge="time", retention=0) for n in range(300)]
+    await engine.enqueue(jobs)
+    attempts = (await engine.exchange("w", [], 300)).attempts
+    await engine.exchange("w", [Succeeded(attempt.job, attempt.number) for attempt in attempts], 0)
+    now = await engine.clock()
+    for later in (1, 4000, 4001):
+        while (await engine.sweep(now=now + later * SECOND)).more:
+            pass
+    with server.client() as client:
+        names = {name.decode().partition("}:")[2] for name in client.scan_iter()}
+    assert names <= {"meta", "workers", "leases"}, names
+
+
+async def test_a_queue_that_becomes_bounded_finds_the_jobs_that_it_has(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    """They get into its crowd a slice at a time."""
+    server = start_server()
+    engine = await open_engine(server.url)
+    await engine.enqueue([NewJob(f"j{n}", "t", queue="q") for n in range(JOBS)])
+    await engine.enqueue([NewJob("less urgent", "t", queue="q", priority=80)])
+    await engine.enqueue([NewJob(f"k{n}", "t", queue="q") for n in range(300)])
+    bound = Limit("queue:q", "concurrency", None, max_waiting=JOBS + 301, on_overflow="drop_oldest")
+    await engine.declare([bound])
+    while (await engine.sweep()).more:
+        pass
+    with server.client() as client:
+        assert client.zcard("{headgate:p0}:crowd:q") == JOBS + 301
+    await engine.enqueue([NewJob("new", "t", queue="q")])
+    await engine.enqueue([NewJob("newer", "t", queue="q")])
+    assert await engine.states(["less urgent", "j0", "j1", "new", "newer"]) == [
+        JobState.CANCELLED, JobState.CANCELLED, JobState.READY, JobState.READY, JobState.READY,
+    ]  # fmt: skip
+    await engine.declare([Limit("queue:q", "concurrency", None)])
+    with server.client() as client:
+        assert not client.exists("{headgate:p0}:crowd:q")
+
+
+async def test_a_large_batch_for_a_bounded_backlog_is_refused_whole(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await open_engine(start_server().url)
+    await engine.declare([Limit("A", "concurrency", 0, max_waiting=1)])
+    jobs: list[Any] = [NewJob(f"j{n}", "t", uses=(Use(Key("A", str(n % 150)).ident),)) for n in range(151)]
+    with pytest.raises(BacklogFull) as raised:
+        await engine.enqueue(jobs)
+    assert raised.value.limit == "A=0"
+    assert (await engine.totals()).counts[JobState.WAITING] == 0
+    await engine.enqueue(jobs[:150])
+    assert (await engine.totals()).counts[JobState.WAITING] == 150
+
+
+async def test_jobs_of_a_large_batch_end_when_their_time_has_passed(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await open_engine(start_server().url)
+    await engine.declare([Limit("A", "concurrency", 0, per_key=True)])
+    now = await engine.clock()
+    jobs = [
+        NewJob(f"j{n}", "t", uses=(Use(Key("A", str(n)).ident, number=n % 2),), start_within=SECOND)
+        for n in range(150)
+    ]
+    await engine.enqueue(jobs, now=now)
+    shown = await engine.get([job.id for job in jobs])
+    assert [job and job.start_by for job in shown] == [now + SECOND] * 150
+    assert {job.state for job in shown if job is not None} == {JobState.READY, JobState.WAITING}
+    while (await engine.sweep(now=now + SECOND)).more:
+        pass
+    assert (await engine.totals()).counts[JobState.CANCELLED] == 150
