@@ -66,7 +66,9 @@ async def complete(prompt: int, most: int, estimate: int) -> int:
     try:
         used = await provider.complete(prompt, most)
     except RuntimeError as error:
-        raise Throttled(retry_after=0.2, limit="tokens") from error  # nothing was used; try again, but not at once
+        raise Throttled(
+            retry_after=0.2, limit="tokens"
+        ) from error  # nothing was used; try again, but not at once
     current_job().spent("tokens", used)  # the rest of the estimate is there for the next one
     return used
 
@@ -84,7 +86,9 @@ async def main() -> None:
     requests = REQUESTS + seconds * REQUESTS / PERIOD
     print(f"{provider.served} calls, {provider.used:,} tokens in {seconds:.1f} s")
     print(f"refused with 429: {provider.refused}")
-    print(f"of the tokens allowed: {provider.used / allowed:.0%}, of the requests: {provider.served / requests:.0%}")
+    print(
+        f"of the tokens allowed: {provider.used / allowed:.0%}, of the requests: {provider.served / requests:.0%}"
+    )
 
 
 if __name__ == "__main__":

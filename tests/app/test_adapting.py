@@ -51,6 +51,7 @@ async def test_a_limit_learns_what_a_service_bears(learner: App):
         await service.call()
 
     await learner.enqueue_many(call.job() for _ in range(250))
+    number = 0
     async with learner.worker(concurrency=60):
         async for limits in until_idle(learner):
             number = limits["account=one"]

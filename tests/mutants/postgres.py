@@ -175,8 +175,9 @@ MUTANTS = [
 HERD = Herd(
     [*MUTANTS, *rates.POSTGRES],
     [
-        ["tests/conformance", "tests/model", "-k", "postgres", "-m", "not slow"],
+        ["tests/conformance", "-k", "postgres", "-m", "not slow"],
         ["tests/postgres", "-m", "not slow"],
+        ["tests/model", "-k", "postgres", "-m", "not slow"],
         ["tests/processes", "-k", "postgres"],
     ],
     server="postgres",

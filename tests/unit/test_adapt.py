@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headgate import ConfigError
-from headgate.limits.adapt import PROBE_CALLS, Adapt, Ended, Learner
+from headgate import Adapt, ConfigError
+from headgate.limits.adapt import PROBE_CALLS, Ended, Learner
+
+GOOD: list[Ended] = ["good"]
+REFUSED: list[Ended] = ["throttled"]
 
 
 def one_round(learner: Learner, *ends: Ended, now: float) -> list[tuple[int, str]]:
@@ -21,19 +24,19 @@ def one_round(learner: Learner, *ends: Ended, now: float) -> list[tuple[int, str
 
 def test_a_round_without_trouble_raises_the_number_by_one():
     learner = Learner(Adapt(), 4, 10, now=0)
-    assert one_round(learner, *["good"] * 4, now=1) == [(5, "all goes well at the limit")]
+    assert one_round(learner, *GOOD * 4, now=1) == [(5, "all goes well at the limit")]
 
 
 def test_it_never_rises_above_its_most_nor_falls_below_its_least():
-    assert one_round(Learner(Adapt(), 4, 4, now=0), *["good"] * 8, now=1) == []
-    assert one_round(Learner(Adapt(min=4), 4, 10, now=0), *["throttled"] * 8, now=1) == []
+    assert one_round(Learner(Adapt(), 4, 4, now=0), *GOOD * 8, now=1) == []
+    assert one_round(Learner(Adapt(min=4), 4, 10, now=0), *REFUSED * 8, now=1) == []
     learner = Learner(Adapt(max=6), 6, 100, now=0)
-    assert one_round(learner, *["good"] * 6, now=1) == []
+    assert one_round(learner, *GOOD * 6, now=1) == []
 
 
 def test_where_much_is_refused_it_falls_to_what_was_not():
     learner = Learner(Adapt(), 50, 50, now=0)
-    changes = one_round(learner, *["good"] * 45, "throttled", now=1)
+    changes = one_round(learner, *GOOD * 45, "throttled", now=1)
     assert changes[-1] == (45, "throttled")
     learner = Learner(Adapt(), 50, 50, now=0)
     assert one_round(learner, "throttled", now=1) == [(25, "throttled")]
@@ -53,7 +56,7 @@ def test_a_number_that_was_too_much_is_tried_again_only_seldom():
     one_round(learner, "throttled", now=1)
     learner.see(8, 1)
     rounds = 0
-    while not one_round(learner, *["good"] * 8, now=3):
+    while not one_round(learner, *GOOD * 8, now=3):
         rounds += 1
     assert (rounds + 1) * 8 >= PROBE_CALLS
 
@@ -61,7 +64,7 @@ def test_a_number_that_was_too_much_is_tried_again_only_seldom():
 def test_another_worker_s_fall_is_a_warning_too():
     learner = Learner(Adapt(), 9, 20, now=0)
     learner.see(8, 1)
-    assert one_round(learner, *["good"] * 8, now=3) == []
+    assert one_round(learner, *GOOD * 8, now=3) == []
 
 
 def test_when_more_is_borne_than_before_it_rises_faster_and_faster():
@@ -72,7 +75,7 @@ def test_when_more_is_borne_than_before_it_rises_faster_and_faster():
     now = 0.0
     while len(numbers) < 5:
         now += 1
-        for number, _ in one_round(learner, *["good"] * learner.number, now=now):
+        for number, _ in one_round(learner, *GOOD * learner.number, now=now):
             numbers.append(number)
             learner.see(number, now)
             now += 1

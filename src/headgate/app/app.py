@@ -124,6 +124,7 @@ class App(Declarations, Hooked, Operations, FairShares, Overview, Schedules):
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
         client = Client(address, settings, _check_payload_limit(payload_limit), clock)
         client.types = OwnTypes(types)
+        self._remote: RemoteWork | None = None
         client.hooks.enqueueing.sealing = Sealing(codec, client.payload_limit)
         client.hooks.app, client.hooks.lifespan = self, check_lifespan(lifespan)
         self._keepers = Keepers(client)
@@ -200,7 +201,11 @@ class App(Declarations, Hooked, Operations, FairShares, Overview, Schedules):
     @property
     def remote_work(self) -> RemoteWork:
         """The worker's side of the store, for workers that are no Python program."""
-        return RemoteWork(self._client)
+        if self._remote is None:
+            from headgate.worker.run.tally import Tally
+
+            self._remote = RemoteWork(self._client, Tally())
+        return self._remote
 
     def slot(
         self,

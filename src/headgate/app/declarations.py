@@ -11,7 +11,7 @@ from headgate.app.defaults import NOTHING, TaskDefaults, check_defaults, resolve
 from headgate.app.options import JobOptions, check_queue
 from headgate.app.sharing import QueueShares, ShareBy, queue_shares
 from headgate.app.task import AnyTask, AsyncTask, SyncTask, is_async
-from headgate.app.task_function import check_function
+from headgate.app.task_function import check_function, plain_function
 from headgate.app.task_options import TaskOptions, check_known, schedule_of
 from headgate.clock import duration_us
 from headgate.engine.contract import Limit, Overflow
@@ -20,6 +20,7 @@ from headgate.job import Charge
 from headgate.keys import check_name
 from headgate.limits import FloatingLimitView, FloatingRule, check_backlog, check_max
 from headgate.retry import Retry
+from headgate.signatures import signature
 
 if TYPE_CHECKING:
     from headgate.app.task_set import TaskSet
@@ -44,6 +45,27 @@ class TaskDecorator(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
+def _check_floating(name: str, function: Any) -> None:
+    """Refuse what could not be called with a key's view: otherwise only a worker would find out, again and again."""
+    try:
+        signature(function).bind(None)
+    except TypeError:
+        raise ConfigError(
+            f"floating limit {name!r}: {function!r:.80} must be a function of one argument, `def compute(limit): …`"
+        ) from None
+    except ValueError:  # a built-in whose parameters cannot be seen
+        pass
+
+
+def _check_set(given: Any) -> None:
+    """Refuse what is no set of tasks: an app, say, whose tasks are its own."""
+    if not hasattr(given, "declared"):
+        raise ConfigError(
+            f"include({given!r:.80}): a TaskSet is needed; declare the tasks of a module on `tasks = TaskSet()`, and "
+            "include that"
+        )
+
+
 def make_task(
     client: Client,
     fn: Callable[..., Any],
@@ -53,6 +75,7 @@ def make_task(
 ) -> AnyTask:
     """A task, not yet one of any app; `resolve` says what counts where the task says nothing."""
     check_function(fn)
+    fn = plain_function(fn)
     name = options.get("name")
     chosen = kind or cast("type[AnyTask]", AsyncTask if is_async(fn, name or _name_of(fn)) else SyncTask)
     job_options, retry = resolve(own_words(options))
@@ -139,6 +162,8 @@ class Declarations:
 
     def include(self, *sets: TaskSet) -> None:
         """Take up everything that is declared on task sets, now and later."""
+        for each in sets:
+            _check_set(each)
         for each in sets:
             each.join(self)
 
@@ -237,6 +262,7 @@ class Declarations:
         def register(function: F) -> F:
             if name in self._floating:
                 raise ConfigError(f"this app has a floating limit {name!r} already")
+            _check_floating(name, function)
             rule = FloatingRule(
                 name, function, default, duration_us(every, "every="), metadata, max_waiting, on_overflow
             )

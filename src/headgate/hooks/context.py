@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import datetime
@@ -18,6 +17,7 @@ from headgate.errors import CancelJob, ConfigError, HeadgateError
 from headgate.headers import read_headers
 from headgate.keys import check_name
 from headgate.sealing import PLAIN, Sealing
+from headgate.signatures import signature
 
 MOST_UNITS = 2**31 - 1
 MOST_PROGRESS = 64 * 1024
@@ -110,7 +110,7 @@ class JobContext:
         if self._call is None:
             return {}
         function, args, kwargs = self._call
-        return MappingProxyType(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
+        return MappingProxyType(signature(function).bind_partial(*args, **kwargs).arguments)
 
     @property
     def state(self) -> Any:

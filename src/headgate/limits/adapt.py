@@ -105,8 +105,9 @@ class Learner:
         if how != "good":
             self.bad += 1
             change = self._fall(self._left(), how)
-            refused = change is not None and how == "throttled"
-            return msgspec.structs.replace(change, ran=self.running) if refused else change
+            if change is None or how != "throttled":
+                return change
+            return msgspec.structs.replace(change, ran=self.running)
         self.good += 1
         self._learn_time(took)
         if self._is_slow():

@@ -28,10 +28,11 @@ from headgate.engine.contract.record import (
     Settings,
 )
 from headgate.engine.contract.tables import TABLES, Column, Table
-from headgate.engine.contract.verbs import Engine, EnqueuesWithin, Part, Versioned, Wake
+from headgate.engine.contract.verbs import LOOKS, Engine, EnqueuesWithin, Part, Versioned, Wake
 from headgate.engine.contract.view_records import (
     Facts,
     Holder,
+    JobPage,
     JobView,
     KeyStatus,
     QueueStatus,
@@ -71,6 +72,7 @@ __all__ = [
     "DAY",
     "HISTORY_MINUTE",
     "HISTORY_MOST",
+    "LOOKS",
     "TABLES",
     "Algorithm",
     "Attempt",
@@ -87,6 +89,7 @@ __all__ = [
     "Holder",
     "ImportResult",
     "ImportedJob",
+    "JobPage",
     "JobView",
     "KeyInUse",
     "KeyNumbers",

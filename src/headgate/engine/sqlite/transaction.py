@@ -337,7 +337,8 @@ class Transaction(Transitions):
         return super().take_over(record)
 
     def put_limit(self, limit: Limit) -> None:
-        self.execute(sql("put_limit"), msgspec.structs.astuple(limit)[:-1])  # without `by_job`
+        *kept, _by_job = msgspec.structs.astuple(limit)
+        self.execute(sql("put_limit"), kept)
         self.execute(sql("rules_changed"))
         self.book.limits[limit.name] = limit
         before = self.book.bounded
