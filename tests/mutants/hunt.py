@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -16,7 +17,7 @@ from tests.mutants.noticed import Failure, Noticed
 from tests.mutants.session import CannotCollect, Session
 
 LIMIT = 10.0
-"""Seconds for one test."""
+"""Seconds for one test, on a machine that has nothing else to do."""
 LIKELY = 40
 """Tests that are asked first of a mutant that is imported: collecting all takes longer than running these."""
 LATE = 3
@@ -104,10 +105,10 @@ class Hunt:
         try:
             with self._session(mutant, copy, number, files) as session:
                 while len(late) < LATE and (left := [test for test in tests if test not in skipped]):
-                    ran = session.run(left, LIMIT, LATE - len(late))
+                    ran = session.run(left, _limit(), LATE - len(late))
                     skipped.update(each.test for each in ran)
                     for each in ran:
-                        if each.failed and (again := session.run([each.test], LIMIT))[-1].failed:
+                        if each.failed and (again := session.run([each.test], _limit()))[-1].failed:
                             failure = Failure(each.test, again[-1].timed_out)
                             if not failure.timed_out:
                                 return failure
@@ -124,7 +125,7 @@ class Hunt:
             if test in self._sound:
                 return self._sound[test]
         stage = next((n for n in range(len(self._herd.tests)) if self._has(n, Failure(test))), number)
-        ran = self._kept(copy, stage).run([test], 3 * LIMIT)
+        ran = self._kept(copy, stage).run([test], _limit())
         with self._lock:
             self._sound[test] = not ran[-1].failed
             return self._sound[test]
@@ -155,3 +156,8 @@ class Hunt:
             yield
         finally:
             (copy / "headgate" / mutant.file).write_text(whole)
+
+
+def _limit() -> float:
+    """Longer while the machine has more to do than it can."""
+    return LIMIT * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2)
