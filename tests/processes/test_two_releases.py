@@ -28,7 +28,8 @@ def kept_scripts(kind: str) -> int:
         if kind == "redis6":
             info: Any = client.info("memory")
             return int(info["number_of_cached_scripts"])
-        return len(client.execute_command("FUNCTION", "LIST"))
+        libraries: Any = client.execute_command("FUNCTION", "LIST")
+        return len(libraries)
 
 
 @pytest.mark.slow(8)
