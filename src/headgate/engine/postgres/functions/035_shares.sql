@@ -34,7 +34,7 @@ BEGIN
         (SELECT v.tag FROM headgate.virtual v WHERE v.queue = p_queue AND v.priority = p_priority),
         (SELECT l.tag FROM headgate.live l
          WHERE l.queue = p_queue AND l.priority = p_priority AND l.share = p_share
-           AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer)
+           AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
          ORDER BY l.queue DESC, l.priority DESC, l.share DESC, l.tag DESC LIMIT 1), 0);
 END $$;
 
@@ -136,11 +136,12 @@ CREATE OR REPLACE FUNCTION headgate._shared_lines() RETURNS TABLE (queue text, p
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE line (queue, priority) AS (
         (SELECT l.queue, l.priority FROM headgate.live l
-         WHERE l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer) ORDER BY l.queue, l.priority LIMIT 1)
+         WHERE l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
+         ORDER BY l.queue, l.priority LIMIT 1)
         UNION ALL
         SELECT n.* FROM line p CROSS JOIN LATERAL (
             SELECT l.queue, l.priority FROM headgate.live l
-            WHERE l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer)
+            WHERE l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
               AND (l.queue, l.priority) > (p.queue, p.priority)
             ORDER BY l.queue, l.priority LIMIT 1) AS n
     )
@@ -158,7 +159,7 @@ BEGIN
     FROM headgate._shared_lines() AS p
     WHERE p.queue = p_queue AND p_old <> p_new AND EXISTS (
         SELECT 1 FROM headgate.live l WHERE l.queue = p.queue AND l.priority = p.priority AND l.share = p_share
-        AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer) AND l.state <> 'running');
+        AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer));
     IF FOUND THEN
         PERFORM headgate._retag_slice();
     END IF;
@@ -189,14 +190,14 @@ BEGIN
         SELECT array_agg(s.seq), array_agg(s.tag) INTO v_seqs, v_tags FROM (
             SELECT l.seq, l.tag FROM headgate.live l
             WHERE l.queue = r.queue AND l.priority = r.priority AND l.share = r.share
-              AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer)
+              AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
               AND (l.tag, l.seq) > (coalesce(r.after_tag, r.virtual + 1), coalesce(r.after_seq, 0))
             ORDER BY l.queue, l.priority, l.share, l.tag, l.seq LIMIT c_most) AS s;
     ELSE
         SELECT array_agg(s.seq), array_agg(s.tag) INTO v_seqs, v_tags FROM (
             SELECT l.seq, l.tag FROM headgate.live l
             WHERE l.queue = r.queue AND l.priority = r.priority AND l.share = r.share
-              AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer) AND l.tag > r.virtual
+              AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer) AND l.tag > r.virtual
               AND (l.tag, l.seq) < (coalesce(r.after_tag, {unlimited}), coalesce(r.after_seq, 0))
             ORDER BY l.queue DESC, l.priority DESC, l.share DESC, l.tag DESC, l.seq DESC LIMIT c_most) AS s;
     END IF;
@@ -326,18 +327,18 @@ BEGIN
         SELECT p.queue, p.priority, f.share, 1 FROM lines p CROSS JOIN LATERAL (
             SELECT min(l.share) AS share FROM headgate.live l
             WHERE l.queue = p.queue AND l.priority = p.priority AND l.share > p_after AND l.share IS NOT NULL
-              AND (l.state <> 'scheduled' OR l.newcomer)) AS f
+              AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)) AS f
         UNION ALL
         SELECT f.queue, f.priority, (
             SELECT min(l.share) FROM headgate.live l
             WHERE l.queue = f.queue AND l.priority = f.priority AND l.share > f.share AND l.share IS NOT NULL
-              AND (l.state <> 'scheduled' OR l.newcomer)), f.n + 1
+              AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)), f.n + 1
         FROM found f WHERE f.share IS NOT NULL AND f.n <= p_most
     ), counted AS (
         SELECT f.share, sum(c.jobs)::bigint AS pending FROM found f CROSS JOIN LATERAL (
             SELECT count(*) AS jobs FROM headgate.live l
             WHERE l.queue = f.queue AND l.priority = f.priority AND l.share = f.share AND l.share IS NOT NULL
-              AND (l.state <> 'scheduled' OR l.newcomer) AND l.state <> 'running') AS c
+              AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)) AS c
         WHERE f.share IS NOT NULL GROUP BY f.share
     ), named AS (
         SELECT c.share FROM counted c WHERE c.pending > 0
@@ -353,14 +354,16 @@ END $$;
 -- A transaction that is still open may have read a virtual time for a job that comes with its commit: if the line began
 -- anew meanwhile, that job would stand behind all others. So it is forgotten while no other transaction is under way.
 -- p_most   how many of each are looked at
--- Reads: virtual, live_shares, means_at: one step for each.
+-- Reads: virtual, live_shares, means_at: one step for each; of idle lines live_running.
 CREATE OR REPLACE FUNCTION headgate._forget_shares(p_now bigint, p_most integer) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     DELETE FROM headgate.virtual v WHERE v.ctid = ANY (ARRAY(
         SELECT f.ctid FROM headgate.virtual f
         WHERE NOT EXISTS (SELECT 1 FROM headgate.live l WHERE l.queue = f.queue AND l.priority = f.priority
-                          AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer))
+                          AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer))
+          AND NOT EXISTS (SELECT 1 FROM headgate.live l WHERE l.state = 'running' AND l.tag > 0 AND l.queue = f.queue
+                          AND l.priority = f.priority)
           AND pg_snapshot_xmin(pg_current_snapshot()) >= pg_current_xact_id()
         LIMIT p_most FOR UPDATE SKIP LOCKED));
     DELETE FROM headgate.means m WHERE m.ctid = ANY (ARRAY(
@@ -368,7 +371,7 @@ BEGIN
         WHERE f.at <= p_now - {keep_means} AND NOT EXISTS (
             SELECT 1 FROM headgate._shared_lines() AS p JOIN headgate.live l ON l.queue = p.queue
                 AND l.priority = p.priority AND l.share = f.share AND l.share IS NOT NULL
-                AND (l.state <> 'scheduled' OR l.newcomer) AND l.state <> 'running'
+                AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
             WHERE p.queue = f.queue)
         ORDER BY f.at LIMIT p_most FOR UPDATE SKIP LOCKED));
 END $$;
