@@ -29,7 +29,6 @@ FOR_PEOPLE = {
     "totals": "the overview; counts as far as it is told to",
     "unfinished": "the audit reads everything",
     "waiting_counts": "the table of limits",
-    "waiting_for": "for people: what waits on some keys, in the order of its arrival",
 }
 """Looked at, never in the way of a job: these may scan."""
 

@@ -249,8 +249,7 @@ def _live(transaction: Transaction) -> list[Serving]:
 
 def _status(transaction: Transaction, key: str) -> LimitStatus:
     held, waiting = transaction.execute(sql("key_counts"), (key,)).fetchall()[0]
-    status, ledger = key_status(transaction.book, Key.of(key), held, waiting), transaction.ledger
-    return with_tokens(status, ledger.rule(key), lambda: ledger.meter(key), transaction.now)
+    return key_status(transaction.book, Key.of(key), held, waiting)
 
 
 def holders_of(transaction: Transaction, key: str, most: int) -> tuple[Holder, ...]:
