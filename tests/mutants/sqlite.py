@@ -150,12 +150,10 @@ MUTANTS = [
     Mutant(BOOK, "        self.gates = {key: Gate(opens_at, step) for key, opens_at, step in execute(sql(\"gates\"))}\n", "", "a key that another process has closed is open"),
     Mutant(LEDGER, "            self.executemany(sql(\"put_spent\"), rows)\n", "", "what a start has spent cannot be corrected"),
     Mutant(METER, "        for at, units in (before - after).elements():\n            self._execute(sql(\"forget_start\"), (key, at, units))\n", "", "a correction of a window counts beside the estimate"),
-    Mutant(STEP, "            self.execute(sql(\"disarm\"), (key,))  # what waits on it needs no timer any more\n", "", "the timer of a key that was throttled rings for ever"),
     Mutant(SWEEP, "    _gates(transaction)\n", "", "a throttled key is never open wide"),
     # shares
     Mutant(SHARES, "        self._last[queue, priority, share] = tag\n", "        self._last.setdefault((queue, priority, share), tag)\n", "newcomers of one batch have the same tag"),
     Mutant(SHARES, "        self._advanced[place] = max(tag, self._advanced.get(place, 0))\n", "        pass\n", "a queue's virtual time stands still"),
-    Mutant(SHARES, "            first = max((slice.virtual, TOP), (slice.tag, slice.seq))\n", "            first = slice.tag, slice.seq\n", "what has had its turn is tagged anew"),
     Mutant(SHARES, "            row = (*row[:-2], *rest)\n", "", "tagging anew begins again with each slice"),
     Mutant(SWEEP, "    sliced = transaction.next_slice()\n", "    sliced = False\n", "tagging anew ends with its first slice"),
     _statement("advance", "max(tag, excluded.tag)", "excluded.tag", "a queue's virtual time goes back"),

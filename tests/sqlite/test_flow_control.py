@@ -9,7 +9,17 @@ import apsw
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Limit, Settings, ShareWeight, Snoozed, Succeeded, Throttled, Worker
+from headgate.engine.contract import (
+    Limit,
+    Override,
+    Released,
+    Settings,
+    ShareWeight,
+    Snoozed,
+    Succeeded,
+    Throttled,
+    Worker,
+)
 from headgate.engine.rules.shares import moved, step_of
 from headgate.engine.sqlite import SqliteEngine, sharing, transaction
 from headgate.engine.sqlite.migrate import APPLICATION_ID, migrations
@@ -85,6 +95,44 @@ async def test_a_file_of_the_version_before_keeps_all_that_it_holds(path: Path, 
     assert [attempt.job for attempt in answer.attempts] == ["waits"]
     (stored,) = await engine.enqueue([job("next", unique="u1")], now=START)
     assert stored.created
+
+
+# ── shares ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def tag_of_newcomer(engine: SqliteEngine) -> int:
+    await engine.enqueue([job("new", share="other")], now=START)
+    (found,) = await engine.get(["new"])
+    assert found is not None
+    return found.tag
+
+
+async def test_a_job_that_comes_back_does_not_turn_its_queues_time_back(engine: SqliteEngine):
+    await registered(engine)
+    await engine.enqueue([job("j1", share="s"), job("j2", share="s")], now=START)
+    await engine.exchange("w", [], 2, now=START)
+    await engine.exchange("w", [Released("j1", 1)], 0, now=START)
+    await engine.exchange("w", [], 1, now=START)
+    assert await tag_of_newcomer(engine) == 3 * step_of(1)
+
+
+async def test_a_queues_time_is_kept_while_a_job_of_a_share_runs(engine: SqliteEngine):
+    await registered(engine)
+    await engine.enqueue([job("j1", share="s"), job("j2", share="s")], now=START)
+    await engine.exchange("w", [], 2, now=START)
+    await engine.exchange("w", [Succeeded("j2", 1)], 0, now=START)
+    await engine.sweep(now=START)
+    assert await tag_of_newcomer(engine) == 3 * step_of(1)
+
+
+async def test_several_waiters_are_offered_in_the_order_of_their_tags(engine: SqliteEngine):
+    await engine.declare([Limit("A", "concurrency", 0)], now=START)
+    await registered(engine)
+    for id in ("s1", "s2", "s3", "t1"):
+        await engine.enqueue([job(id, Use(A), share=id[0])], now=START)
+    await engine.override(Override("A", 2, by="test", at=START), now=START)
+    answer = await engine.exchange("w", [], 5, now=START)
+    assert {attempt.job for attempt in answer.attempts} == {"s1", "t1"}
 
 
 # ── work in slices ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -402,7 +402,6 @@ class Transaction(Transitions):
         self.book.gates.pop(key, None)
         if gate is None:
             self.execute(sql("forget_gate"), (key,))
-            self.execute(sql("disarm"), (key,))  # what waits on it needs no timer any more
         else:
             self.execute(sql("put_gate"), (key, gate.opens_at, gate.step))
             self.book.gates[key] = gate
