@@ -114,6 +114,19 @@ async def test_corrections_of_several_starts_do_not_count_twice(world: World) ->
     assert await left(world) == 2, "of the ten that b spent, time had given back eight"
 
 
+async def test_what_was_given_back_in_a_busy_period_does_not_count_in_the_next(world: World) -> None:
+    await world.rate("tokens", 20, per=20, estimated=True)
+    await world.enqueue("a", ("tokens", 10))
+    await world.enqueue("b", ("tokens", 10))
+    await world.claim()
+    await world.spent("a", "tokens", 0)
+    await world.later(12)
+    await world.enqueue("c", ("tokens", 5))
+    assert await world.claim() == ["c"]
+    await world.spent("b", "tokens", 0)
+    assert await left(world) == 15, "time had given back all of it before"
+
+
 async def test_a_window_knows_when_a_start_was(world: World) -> None:
     await world.rate("tokens", 10, per=10, algorithm="sliding_window", estimated=True)
     await world.enqueue("a", ("tokens", 10))

@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(RULES, "(SELECT coalesce(sum(h.units), 0)::bigint FROM headgate.holders h WHERE h.key = r.key), {unlimited})", "(SELECT count(*) FROM headgate.holders h WHERE h.key = r.key), {unlimited})", "a slot's size does not count"),
     Mutant(RULES, "r.rate OR r.sized OR r.opens_at IS NOT NULL, r.opens_at", "r.rate OR r.opens_at IS NOT NULL, r.opens_at", "a large head of a line is overtaken"),
     Mutant(RULES, "WHEN p_now < p_opens_at THEN 0", "WHEN p_now < p_opens_at THEN 1", "a throttled key is not closed"),
-    Mutant(RULES, "CONTINUE WHEN v_before = u.number;", "CONTINUE WHEN v_before IS NOT NULL;", "the number of the first job of a key stays in force"),
+    Mutant(RULES, "CONTINUE WHEN v_before = u.number OR", "CONTINUE WHEN v_before IS NOT NULL OR", "the number of the first job of a key stays in force"),
     Mutant(ARRIVE, "        v_full := headgate._may_enter(p_seqs[1], p_now, p_keep);\n        v_touched := v_touched || v_full.touched;\n        IF NOT v_full.stays THEN\n            RETURN v_touched;\n        END IF;", "        v_full := NULL;", "a queue takes more than it may have"),
     Mutant(ARRIVE, "    IF p_returning THEN\n        RETURN headgate._walk_in(p_seqs, p_now, p_keep, v_touched, false);\n    END IF;\n", "", "a job that comes back uncounted is turned away"),
     Mutant(ARRIVE, "                PERFORM headgate._tag(p_seqs[i : i]);", "                NULL;", "a job that a limit may turn away is not tagged"),

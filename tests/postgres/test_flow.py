@@ -1,4 +1,4 @@
-"""Flow control where enqueue takes no lock: who is met first, what callers' transactions promise, who waits for whom."""
+"""Flow control where enqueue takes no lock: what is met first, what callers' transactions promise, what waits for what."""
 
 from __future__ import annotations
 
@@ -100,6 +100,30 @@ async def test_a_sweep_turns_newcomers_away_while_all_workers_are_busy(engine: P
     await engine.enqueue([NewJob("j", "t", uses=uses("A"))])
     await engine.sweep()
     assert await engine.states(["j"]) == [JobState.CANCELLED]
+
+
+async def test_a_future_job_of_a_share_gets_its_place_where_a_limit_may_turn_it_away(
+    engine: PostgresEngine,
+) -> None:
+    await engine.declare([Limit("A", "concurrency", 1, when_full="drop")])
+    now = await engine.clock()
+    await engine.enqueue([NewJob("j", "t", uses=uses("A"), share="a", delay=60 * SECOND)], now=now)
+    await engine.sweep(now=now + 60 * SECOND)
+    (job,) = await engine.get(["j"])
+    assert job is not None
+    assert (job.state, job.tag) == (JobState.READY, 10_000)
+
+
+async def test_of_all_queues_the_first_of_the_least_urgent_leaves(engine: PostgresEngine) -> None:
+    await engine.declare([Limit("A", "concurrency", 0, max_waiting=2, on_overflow="drop_oldest")])
+    for id, queue, priority in (("urgent", "x", 1), ("idle", "y", 50), ("newest", "z", 50)):
+        await engine.enqueue([NewJob(id, "t", queue=queue, priority=priority, uses=uses("A"))])
+        await engine.sweep()
+    assert await engine.states(["urgent", "idle", "newest"]) == [
+        JobState.WAITING,
+        JobState.CANCELLED,
+        JobState.WAITING,
+    ]
 
 
 async def test_a_full_backlog_refuses_a_call_and_leaves_the_callers_transaction_as_it_was(

@@ -212,10 +212,13 @@ class Reader:
         ((holders, before, full_at, starts, paused, offered),) = await self.rows(
             "facts", stored, put(shown.queue), shown.priority, shown.tag, shown.due, seq
         )
+        limit = None
+        if key is not None:
+            (limit,) = await self.with_tokens(book, [await self._status(book, key)], [key], at)
         workers = [status.worker for status in await self.workers() if status.lease_until > at]
         return facts(
             shown,
-            None if key is None else await self._status(book, key),
+            limit,
             holders=() if key is None else map(holder, _decode(holders)),
             offered=offered,
             place=None if key is None else before + 1,
@@ -223,7 +226,12 @@ class Reader:
             paused=paused,
             live=[Serving(worker.queues, worker.tasks) for worker in workers],
             now=at,
+            weight=None if shown.share is None else await self._weight(shown.share),
         )
+
+    async def _weight(self, share: str) -> float:
+        ((weight,),) = await self.rows("weight", put(share))
+        return weight
 
     async def _status(self, book: RuleBook, key: str) -> LimitStatus:
         ((held, waiting),) = await self.rows("key_counts", put_key(key))

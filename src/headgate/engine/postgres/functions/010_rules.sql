@@ -123,21 +123,35 @@ BEGIN
 END $$;
 
 -- The numbers that jobs bring for keys (NULL: none), in order: the newest is in force from its commit on. Written only
--- where it differs from what is visible, and only as a further row: no caller waits for another here.
--- Reads: brought by primary key, holders, live_waiting.
-CREATE OR REPLACE FUNCTION headgate._bring(p_keys text[], p_numbers bigint[], p_now bigint) RETURNS void
+-- where it differs from what is visible, and only as a further row: no caller waits for another here. Jobs that come
+-- again (p_again) are not the newest: they bring theirs only where the key's was forgotten meanwhile.
+-- Reads: limits and brought by primary key, holders, live_waiting.
+CREATE OR REPLACE FUNCTION headgate._bring(p_keys text[], p_numbers bigint[], p_now bigint, p_again boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     u        record;
     v_before bigint;
 BEGIN
     FOR u IN SELECT k.key, k.number FROM unnest(p_keys, p_numbers) WITH ORDINALITY AS k (key, number, n)
+             JOIN headgate.limits l ON l.name = headgate._name(k.key) AND l.per_key
              WHERE k.number IS NOT NULL ORDER BY k.n LOOP
         SELECT b.number INTO v_before FROM headgate.brought b WHERE b.key = u.key ORDER BY b.seq DESC LIMIT 1;
-        CONTINUE WHEN v_before = u.number;
+        CONTINUE WHEN v_before = u.number OR p_again AND v_before IS NOT NULL;
         INSERT INTO headgate.brought (key, seq, number, before, at)
         SELECT u.key, nextval('headgate.arrivals'), u.number, CASE WHEN headgate._in_use(u.key) THEN v_before END, p_now;
         INSERT INTO headgate.rechecks (key) VALUES (u.key);
+    END LOOP;
+END $$;
+
+-- Jobs that become due bring their numbers again.   The caller holds them.
+CREATE OR REPLACE FUNCTION headgate._bring_again(p_seqs bigint[], p_now bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    j record;
+BEGIN
+    FOR j IN SELECT o.use_keys, o.use_numbers FROM unnest(p_seqs) WITH ORDINALITY AS u (seq, n)
+             JOIN headgate.jobs o ON o.seq = u.seq WHERE o.use_numbers IS NOT NULL ORDER BY u.n LOOP
+        PERFORM headgate._bring(j.use_keys, j.use_numbers, p_now, true);
     END LOOP;
 END $$;
 

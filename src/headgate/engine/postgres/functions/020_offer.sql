@@ -188,9 +188,11 @@ DECLARE
     v_keys text[];
 BEGIN
     SELECT array_agg(DISTINCT f.key) INTO v_keys FROM (
-        (SELECT r.key FROM headgate.rechecks r WHERE r.ctid > '(0,0)'::tid LIMIT p_most + 3 * c_more)
-        UNION ALL
-        SELECT n.key FROM headgate._noted(p_most + c_more, p_queues) AS n) AS f;
+        SELECT r.key FROM headgate.rechecks r WHERE r.ctid > '(0,0)'::tid LIMIT p_most + 3 * c_more) AS f;
+    IF EXISTS (SELECT 1 FROM headgate.rechecks r WHERE r.tag > 0) THEN
+        v_keys := ARRAY(SELECT u.key FROM unnest(v_keys) AS u (key)
+                        UNION SELECT n.key FROM headgate._noted(p_most + c_more, p_queues) AS n);
+    END IF;
     IF cardinality(v_keys) > p_most + c_more THEN
         SELECT array_agg(o.key) INTO v_keys FROM (
             SELECT f.key FROM unnest(v_keys) AS f (key) LEFT JOIN LATERAL headgate._head(f.key, p_queues) AS h ON true

@@ -34,7 +34,7 @@ BEGIN
         (SELECT v.tag FROM headgate.virtual v WHERE v.queue = p_queue AND v.priority = p_priority),
         (SELECT l.tag FROM headgate.live l
          WHERE l.queue = p_queue AND l.priority = p_priority AND l.share = p_share
-           AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer)
+           AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
          ORDER BY l.queue DESC, l.priority DESC, l.share DESC, l.tag DESC LIMIT 1), 0);
 END $$;
 
@@ -56,9 +56,16 @@ BEGIN
     ) AS t WHERE l.seq = t.seq;
 END $$;
 
+-- Whether no other transaction makes the row of this name: it would have to be waited for.
+CREATE OR REPLACE FUNCTION headgate._alone(p_name text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN pg_try_advisory_xact_lock(1212629335, hashtext({lock} || ' ' || p_name));
+END $$;
+
 -- Jobs have started: the virtual time of their lines is not behind them. Where another step moves it at this moment, it
 -- is left to that step: no worker waits for another here.
--- Locks: rows of virtual, SKIP LOCKED; the first of a line is made, after all keys.
+-- Locks: rows of virtual, SKIP LOCKED.
 CREATE OR REPLACE FUNCTION headgate._advance(p_seqs bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -70,9 +77,11 @@ BEGIN
         SELECT v.tag INTO v_tag FROM headgate.virtual v WHERE v.queue = r.queue AND v.priority = r.priority
         FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
-            INSERT INTO headgate.virtual (queue, priority, tag) SELECT r.queue, r.priority, r.tag
-            WHERE NOT EXISTS (SELECT 1 FROM headgate.virtual v WHERE v.queue = r.queue AND v.priority = r.priority)
-            ON CONFLICT DO NOTHING;
+            IF NOT EXISTS (SELECT 1 FROM headgate.virtual v WHERE v.queue = r.queue AND v.priority = r.priority)
+                AND headgate._alone(r.priority || ' ' || r.queue) THEN
+                INSERT INTO headgate.virtual (queue, priority, tag) VALUES (r.queue, r.priority, r.tag)
+                ON CONFLICT DO NOTHING;
+            END IF;
         ELSIF v_tag < r.tag THEN
             UPDATE headgate.virtual v SET tag = r.tag WHERE v.queue = r.queue AND v.priority = r.priority;
         END IF;
@@ -88,6 +97,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     r        record;
     m        record;
+    v_first  boolean;
     v_mean   bigint;
     v_weight double precision;
     v_old    bigint;
@@ -98,8 +108,10 @@ BEGIN
              WHERE j.by_time AND j.share IS NOT NULL ORDER BY u.n LOOP
         SELECT x.us, x.step INTO m FROM headgate.means x WHERE x.queue = r.queue AND x.share = r.share
         FOR UPDATE SKIP LOCKED;
-        CONTINUE WHEN NOT FOUND AND EXISTS (
-            SELECT 1 FROM headgate.means x WHERE x.queue = r.queue AND x.share = r.share);
+        v_first := NOT FOUND;
+        CONTINUE WHEN v_first AND (
+            EXISTS (SELECT 1 FROM headgate.means x WHERE x.queue = r.queue AND x.share = r.share)
+            OR NOT headgate._alone(length(r.queue) || r.queue || r.share));
         v_mean := coalesce(m.us + floor((r.took - m.us)::numeric / {learnt})::bigint, r.took);
         v_weight := headgate._weight(r.share);
         v_old := coalesce(m.step, headgate._step_of(v_weight, NULL));
@@ -109,8 +121,13 @@ BEGIN
         ELSE
             v_new := v_old;
         END IF;
-        INSERT INTO headgate.means AS x (queue, share, us, at, step) VALUES (r.queue, r.share, v_mean, p_now, v_new)
-        ON CONFLICT (queue, share) DO UPDATE SET us = excluded.us, at = excluded.at, step = excluded.step;
+        IF v_first THEN
+            INSERT INTO headgate.means (queue, share, us, at, step) VALUES (r.queue, r.share, v_mean, p_now, v_new)
+            ON CONFLICT DO NOTHING;
+        ELSE
+            UPDATE headgate.means x SET us = v_mean, at = p_now, step = v_new
+            WHERE x.queue = r.queue AND x.share = r.share;
+        END IF;
     END LOOP;
 END $$;
 
@@ -119,11 +136,12 @@ CREATE OR REPLACE FUNCTION headgate._shared_lines() RETURNS TABLE (queue text, p
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE line (queue, priority) AS (
         (SELECT l.queue, l.priority FROM headgate.live l
-         WHERE l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer) ORDER BY l.queue, l.priority LIMIT 1)
+         WHERE l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
+         ORDER BY l.queue, l.priority LIMIT 1)
         UNION ALL
         SELECT n.* FROM line p CROSS JOIN LATERAL (
             SELECT l.queue, l.priority FROM headgate.live l
-            WHERE l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer)
+            WHERE l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
               AND (l.queue, l.priority) > (p.queue, p.priority)
             ORDER BY l.queue, l.priority LIMIT 1) AS n
     )
@@ -141,7 +159,7 @@ BEGIN
     FROM headgate._shared_lines() AS p
     WHERE p.queue = p_queue AND p_old <> p_new AND EXISTS (
         SELECT 1 FROM headgate.live l WHERE l.queue = p.queue AND l.priority = p.priority AND l.share = p_share
-        AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer) AND l.state <> 'running');
+        AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer));
     IF FOUND THEN
         PERFORM headgate._retag_slice();
     END IF;
@@ -172,14 +190,14 @@ BEGIN
         SELECT array_agg(s.seq), array_agg(s.tag) INTO v_seqs, v_tags FROM (
             SELECT l.seq, l.tag FROM headgate.live l
             WHERE l.queue = r.queue AND l.priority = r.priority AND l.share = r.share
-              AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer)
+              AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
               AND (l.tag, l.seq) > (coalesce(r.after_tag, r.virtual + 1), coalesce(r.after_seq, 0))
             ORDER BY l.queue, l.priority, l.share, l.tag, l.seq LIMIT c_most) AS s;
     ELSE
         SELECT array_agg(s.seq), array_agg(s.tag) INTO v_seqs, v_tags FROM (
             SELECT l.seq, l.tag FROM headgate.live l
             WHERE l.queue = r.queue AND l.priority = r.priority AND l.share = r.share
-              AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer) AND l.tag > r.virtual
+              AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer) AND l.tag > r.virtual
               AND (l.tag, l.seq) < (coalesce(r.after_tag, {unlimited}), coalesce(r.after_seq, 0))
             ORDER BY l.queue DESC, l.priority DESC, l.share DESC, l.tag DESC, l.seq DESC LIMIT c_most) AS s;
     END IF;
@@ -309,18 +327,18 @@ BEGIN
         SELECT p.queue, p.priority, f.share, 1 FROM lines p CROSS JOIN LATERAL (
             SELECT min(l.share) AS share FROM headgate.live l
             WHERE l.queue = p.queue AND l.priority = p.priority AND l.share > p_after AND l.share IS NOT NULL
-              AND (l.state <> 'scheduled' OR l.newcomer)) AS f
+              AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)) AS f
         UNION ALL
         SELECT f.queue, f.priority, (
             SELECT min(l.share) FROM headgate.live l
             WHERE l.queue = f.queue AND l.priority = f.priority AND l.share > f.share AND l.share IS NOT NULL
-              AND (l.state <> 'scheduled' OR l.newcomer)), f.n + 1
+              AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)), f.n + 1
         FROM found f WHERE f.share IS NOT NULL AND f.n <= p_most
     ), counted AS (
         SELECT f.share, sum(c.jobs)::bigint AS pending FROM found f CROSS JOIN LATERAL (
             SELECT count(*) AS jobs FROM headgate.live l
             WHERE l.queue = f.queue AND l.priority = f.priority AND l.share = f.share AND l.share IS NOT NULL
-              AND (l.state <> 'scheduled' OR l.newcomer) AND l.state <> 'running') AS c
+              AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)) AS c
         WHERE f.share IS NOT NULL GROUP BY f.share
     ), named AS (
         SELECT c.share FROM counted c WHERE c.pending > 0
@@ -336,14 +354,16 @@ END $$;
 -- A transaction that is still open may have read a virtual time for a job that comes with its commit: if the line began
 -- anew meanwhile, that job would stand behind all others. So it is forgotten while no other transaction is under way.
 -- p_most   how many of each are looked at
--- Reads: virtual, live_shares, means_at: one step for each.
+-- Reads: virtual, live_shares, means_at: one step for each; of idle lines live_running.
 CREATE OR REPLACE FUNCTION headgate._forget_shares(p_now bigint, p_most integer) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     DELETE FROM headgate.virtual v WHERE v.ctid = ANY (ARRAY(
         SELECT f.ctid FROM headgate.virtual f
         WHERE NOT EXISTS (SELECT 1 FROM headgate.live l WHERE l.queue = f.queue AND l.priority = f.priority
-                          AND l.share IS NOT NULL AND (l.state <> 'scheduled' OR l.newcomer))
+                          AND l.share IS NOT NULL AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer))
+          AND NOT EXISTS (SELECT 1 FROM headgate.live l WHERE l.state = 'running' AND l.tag > 0 AND l.queue = f.queue
+                          AND l.priority = f.priority)
           AND pg_snapshot_xmin(pg_current_snapshot()) >= pg_current_xact_id()
         LIMIT p_most FOR UPDATE SKIP LOCKED));
     DELETE FROM headgate.means m WHERE m.ctid = ANY (ARRAY(
@@ -351,7 +371,7 @@ BEGIN
         WHERE f.at <= p_now - {keep_means} AND NOT EXISTS (
             SELECT 1 FROM headgate._shared_lines() AS p JOIN headgate.live l ON l.queue = p.queue
                 AND l.priority = p.priority AND l.share = f.share AND l.share IS NOT NULL
-                AND (l.state <> 'scheduled' OR l.newcomer) AND l.state <> 'running'
+                AND (l.state = 'ready' OR l.state = 'waiting' OR l.newcomer)
             WHERE p.queue = f.queue)
         ORDER BY f.at LIMIT p_most FOR UPDATE SKIP LOCKED));
 END $$;

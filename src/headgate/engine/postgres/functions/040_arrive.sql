@@ -9,14 +9,19 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_touched text[] := p_touched;
     v_shared  boolean;
+    v_bring   boolean;
 BEGIN
     IF p_seqs IS NULL OR cardinality(p_seqs) = 0 THEN
         RETURN v_touched;
     END IF;
+    SELECT bool_or(j.share IS NOT NULL), bool_or(j.use_numbers IS NOT NULL) INTO v_shared, v_bring
+    FROM headgate.jobs j WHERE j.seq = ANY (p_seqs);
+    IF v_bring THEN
+        PERFORM headgate._bring_again(p_seqs, p_now);
+    END IF;
     IF p_returning THEN
         RETURN headgate._walk_in(p_seqs, p_now, p_keep, v_touched, false);
     END IF;
-    v_shared := EXISTS (SELECT 1 FROM headgate.live j WHERE j.seq = ANY (p_seqs) AND j.share IS NOT NULL);
     IF headgate._any_policy() AND headgate._may_be_turned_away(p_seqs) THEN
         FOR i IN 1 .. cardinality(p_seqs) LOOP
             IF v_shared THEN

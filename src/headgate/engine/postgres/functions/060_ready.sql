@@ -7,7 +7,8 @@ LANGUAGE sql STABLE AS $$
            EXISTS (SELECT 1 FROM headgate.limits l WHERE l.cap AND l.kind <> 'rate')
                OR EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.cap),
            EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0),
-           EXISTS (SELECT 1 FROM headgate.live j WHERE j.share IS NOT NULL AND (j.state <> 'scheduled' OR j.newcomer)),
+           EXISTS (SELECT 1 FROM headgate.live j WHERE j.share IS NOT NULL
+               AND (j.state = 'ready' OR j.state = 'waiting' OR j.newcomer)),
            EXISTS (SELECT 1 FROM headgate.live j WHERE j.newcomer)
 $$;
 

@@ -195,7 +195,7 @@ BEGIN
                 j.suspicion, NULL::bigint, j.use_keys IS NULL OR headgate._are_uses(j.use_keys, j.use_units),
                 o.headers, NULL::text[];
             v_wanted := v_wanted - cardinality(v_claim.started);
-            IF v_worker.shared THEN
+            IF v_worker.shared OR v_each THEN
                 PERFORM headgate._advance(v_claim.started);
             END IF;
         END IF;

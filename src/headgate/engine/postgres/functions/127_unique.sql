@@ -166,8 +166,7 @@ END $$;
 CREATE OR REPLACE FUNCTION headgate._replace(p_ids text[], p_seqs bigint[], p_replaced bigint[], p_updated bigint[],
     p_rivals text[], p_uniques text[], p_args text[], p_metadatas text[], p_headers text[], p_dues bigint[],
     p_at_mosts bigint[], p_start_bys bigint[], p_use_jobs integer[], p_use_keys text[], p_use_units bigint[],
-    p_use_numbers bigint[],
-    p_declared json, p_changes boolean, p_now bigint, p_keep bigint[], p_notify boolean, OUT touched text[],
+    p_use_numbers bigint[], p_now bigint, p_keep bigint[], p_notify boolean, OUT touched text[],
         OUT states text[])
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
@@ -177,9 +176,6 @@ DECLARE
 BEGIN
     touched := '{}';
     states := '{}';
-    IF p_changes THEN
-        PERFORM headgate._declare(p_declared, p_now);
-    END IF;
     IF p_notify IS NOT TRUE THEN
         PERFORM headgate._lock_keys(headgate._keys_of(p_seqs || p_replaced || p_updated) || p_use_keys);
     END IF;
@@ -204,7 +200,7 @@ BEGIN
             WHERE coalesce(k.job, k.n) = n;
             v_gone := headgate._update(p_updated[n], p_args[n], u.keys, u.units, u.numbers, p_metadatas[n], p_headers[n],
                                        p_dues[n], p_at_mosts[n], p_start_bys[n]);
-            PERFORM headgate._bring(u.keys, u.numbers, p_now);
+            PERFORM headgate._bring(u.keys, u.numbers, p_now, false);
             IF p_notify THEN
                 INSERT INTO headgate.rechecks (key) SELECT g.key FROM unnest(v_gone) AS g (key);
                 PERFORM headgate._stand_anew(p_updated[n], p_now);

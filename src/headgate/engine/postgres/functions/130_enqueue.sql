@@ -215,12 +215,6 @@ BEGIN
         INSERT INTO headgate.rechecks (key, queue, priority, tag)
         SELECT n.* FROM unnest(v_firsts, v_first_queues, v_first_priorities, v_first_tags) AS n;
     END IF;
-    IF v_numbers IS NOT NULL THEN
-        SELECT array_agg(k.key ORDER BY k.n), array_agg(k.number ORDER BY k.n) INTO v_brought, v_numbers
-        FROM unnest(p_use_jobs, p_use_keys, v_numbers) WITH ORDINALITY AS k (job, key, number, n)
-        WHERE k.number IS NOT NULL AND rivals[coalesce(k.job, k.n)] IS NULL;
-        PERFORM headgate._bring(v_brought, v_numbers, v_now);
-    END IF;
 
     IF v_changes THEN
         PERFORM headgate._change_rules();
@@ -247,6 +241,18 @@ BEGIN
             detail := v_held.detail;
             RETURN;
         END;
+    END IF;
+    IF v_changes THEN
+        PERFORM headgate._declare(p_declared, v_now);
+        PERFORM headgate._refuse_if_full(v_seqs, v_seqs || v_leaving, v_now);
+    END IF;
+    IF v_numbers IS NOT NULL THEN
+        SELECT array_agg(k.key ORDER BY k.n), array_agg(k.number ORDER BY k.n) INTO v_brought, v_numbers
+        FROM unnest(p_use_jobs, p_use_keys, v_numbers) WITH ORDINALITY AS k (job, key, number, n)
+        WHERE k.number IS NOT NULL AND rivals[coalesce(k.job, k.n)] IS NULL;
+        PERFORM headgate._bring(v_brought, v_numbers, v_now, false);
+    END IF;
+    IF v_moves THEN
         -- A rival that has ended since then is not replaced.
         v_replaced := ARRAY(SELECT CASE WHEN o.seq IS NULL OR o.seq = ANY (v_held.there || v_seqs) THEN o.seq ELSE -1 END
                          FROM unnest(v_replaced) WITH ORDINALITY AS o (seq, n) ORDER BY o.n);
@@ -259,12 +265,10 @@ BEGIN
             ARRAY(SELECT coalesce(u.start_by, v_now + u.start_within)
                   FROM unnest(p_ids, v_start_bys, v_start_withins) WITH ORDINALITY AS u (id, start_by, start_within, n)
                   ORDER BY u.n),
-            p_use_jobs, p_use_keys, p_use_units, v_each_number, p_declared, v_changes, v_now, p_keep, p_notify) AS o;
+            p_use_jobs, p_use_keys, p_use_units, v_each_number, v_now, p_keep, p_notify) AS o;
         ended := true;
     ELSIF v_changes THEN
-        PERFORM headgate._declare(p_declared, v_now);
         v_new := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_seqs) AND j.due <= v_now ORDER BY j.seq);
-        PERFORM headgate._refuse_if_full(v_seqs, v_now);
         PERFORM headgate._lock_keys(headgate._keys_of(v_new));
         v_touched := headgate._arrive(v_new, v_now, p_keep, v_touched, false);
     END IF;
@@ -349,13 +353,13 @@ BEGIN
 END $$;
 
 -- Refuse a call that declares a limit and brings a job too many for it: the declaration is undone, too.
-CREATE OR REPLACE FUNCTION headgate._refuse_if_full(p_seqs bigint[], p_now bigint) RETURNS void
+CREATE OR REPLACE FUNCTION headgate._refuse_if_full(p_seqs bigint[], p_except bigint[], p_now bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     f record;
 BEGIN
     IF headgate._any_policy() THEN
-        f := headgate._backlog_full(p_seqs, p_seqs, p_now);
+        f := headgate._backlog_full(p_seqs, p_except, p_now);
         IF f.key IS NOT NULL THEN
             RAISE EXCEPTION 'as many jobs wait as may' USING ERRCODE = 'HG006', DETAIL = json_build_array(f.key, f.most)::text;
         END IF;

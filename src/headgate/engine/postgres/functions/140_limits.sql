@@ -1,23 +1,43 @@
 -- Limits are data: declare, override, compute. A change is written under the exclusive rules (1), which costs a few rows;
 -- the waiters of its keys are then offered what there is room for, slice by slice (follow).
 
+-- What a store keeps of a declaration, and whether it is anything new. What comes with single jobs (`by_job`) does not
+-- change the number of other keys: jobs bring their numbers from then on (in_force.py: declared_anew).
+-- (What the release before declares says nothing of the later fields.)   p_declared   JSON array of limits
+CREATE OR REPLACE FUNCTION headgate._anew(p_declared json)
+RETURNS TABLE (n bigint, name text, kind text, max bigint, period bigint, burst bigint, algorithm text, sized boolean,
+               estimated boolean, adaptive boolean, per_key boolean, when_full text, max_waiting bigint, on_overflow text,
+               differs boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT a.n, a.name, a.kind, a.max, a.period, a.burst, a.algorithm, a.sized, a.estimated, a.adaptive, a.per_key,
+           a.when_full, a.max_waiting, a.on_overflow,
+           l.name IS NULL
+           OR (l.kind, l.max, l.period, l.burst, l.algorithm, l.sized, l.estimated, l.adaptive, l.per_key, l.when_full,
+               l.max_waiting, l.on_overflow)
+              IS DISTINCT FROM (a.kind, a.max, a.period, a.burst, a.algorithm, a.sized, a.estimated, a.adaptive, a.per_key,
+               a.when_full, a.max_waiting, a.on_overflow)
+    FROM (
+        SELECT d.n, d.name, d.kind, CASE WHEN d.by_job AND k.name IS NOT NULL THEN k.max ELSE d.max END AS max, d.period,
+               d.burst, d.algorithm, coalesce(d.sized, false) AS sized, coalesce(d.estimated, false) AS estimated,
+               coalesce(d.adaptive, false) AS adaptive,
+               coalesce(d.per_key, false) OR coalesce(k.per_key, false)
+               OR coalesce(d.by_job AND k.name IS NOT NULL AND d.max IS DISTINCT FROM k.max, false) AS per_key,
+               coalesce(d.when_full, 'wait') AS when_full, d.max_waiting,
+               coalesce(d.on_overflow, 'refuse') AS on_overflow
+        FROM ROWS FROM (json_to_recordset(p_declared) AS (name text, kind text, max bigint, period bigint, burst bigint,
+            algorithm text, sized boolean, estimated boolean, adaptive boolean, per_key boolean, when_full text,
+            max_waiting bigint, on_overflow text, by_job boolean))
+            WITH ORDINALITY AS d (name, kind, max, period, burst, algorithm, sized, estimated, adaptive, per_key,
+                                  when_full, max_waiting, on_overflow, by_job, n)
+        LEFT JOIN headgate.limits k ON k.name = d.name
+    ) AS a LEFT JOIN headgate.limits l ON l.name = a.name
+$$;
+
 -- Whether a declaration says anything new.   p_declared   JSON array of limits
 CREATE OR REPLACE FUNCTION headgate._differs(p_declared json) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RETURN (
-        SELECT EXISTS (
-            SELECT 1 FROM json_to_recordset(p_declared) AS d (name text, kind text, max bigint, period bigint,
-                burst bigint, algorithm text, sized boolean, estimated boolean, adaptive boolean, per_key boolean,
-                when_full text, max_waiting bigint, on_overflow text)
-            LEFT JOIN headgate.limits l ON l.name = d.name
-            WHERE l.name IS NULL
-               OR (l.kind, l.max, l.period, l.burst, l.algorithm, l.sized, l.estimated, l.adaptive, l.per_key, l.when_full,
-                   l.max_waiting, l.on_overflow)
-                  IS DISTINCT FROM (d.kind, d.max, d.period, d.burst, d.algorithm, coalesce(d.sized, false),
-                   coalesce(d.estimated, false), coalesce(d.adaptive, false), coalesce(d.per_key, false),
-                   coalesce(d.when_full, 'wait'), d.max_waiting, coalesce(d.on_overflow, 'refuse')))
-    );
+    RETURN EXISTS (SELECT 1 FROM headgate._anew(p_declared) AS d WHERE d.differs);
 END $$;
 
 -- Write what differs and note which limits changed; returns whether any did. The caller changes the rules.
@@ -37,32 +57,19 @@ BEGIN
             USING ERRCODE = 'HG005', DETAIL = json_build_array(other.name, other.kind, other.wanted)::text;
     END IF;
     v_raised := ARRAY(
-        SELECT d.name FROM json_to_recordset(p_declared) AS d (name text, max bigint, adaptive boolean, per_key boolean)
-        JOIN headgate.limits l ON l.name = d.name
+        SELECT d.name FROM headgate._anew(p_declared) AS d JOIN headgate.limits l ON l.name = d.name
         WHERE l.kind = 'rate' OR headgate._raises(l.max, d.max) OR d.adaptive OR d.per_key OR l.adaptive OR l.per_key);
     WITH written AS (
         INSERT INTO headgate.limits AS l (name, kind, max, period, burst, algorithm, sized, estimated, adaptive, per_key,
                                           when_full, max_waiting, on_overflow)
-        -- (What the release before declares says nothing of the later columns.)
-        SELECT DISTINCT ON (d.name) d.name, d.kind, d.max, d.period, d.burst, d.algorithm, coalesce(d.sized, false),
-               coalesce(d.estimated, false), coalesce(d.adaptive, false), coalesce(d.per_key, false),
-               coalesce(d.when_full, 'wait'), d.max_waiting, coalesce(d.on_overflow, 'refuse')
-        FROM ROWS FROM (json_to_recordset(p_declared) AS (name text, kind text, max bigint, period bigint, burst bigint,
-            algorithm text, sized boolean, estimated boolean, adaptive boolean, per_key boolean, when_full text,
-            max_waiting bigint, on_overflow text))
-            WITH ORDINALITY AS d (name, kind, max, period, burst, algorithm, sized, estimated, adaptive, per_key,
-                                  when_full, max_waiting, on_overflow, n)
-        ORDER BY d.name, d.n DESC
+        SELECT DISTINCT ON (d.name) d.name, d.kind, d.max, d.period, d.burst, d.algorithm, d.sized, d.estimated,
+               d.adaptive, d.per_key, d.when_full, d.max_waiting, d.on_overflow
+        FROM headgate._anew(p_declared) AS d WHERE d.differs ORDER BY d.name, d.n DESC
         ON CONFLICT (name) DO UPDATE
         SET max = excluded.max, period = excluded.period, burst = excluded.burst, algorithm = excluded.algorithm,
             sized = excluded.sized, estimated = excluded.estimated, adaptive = excluded.adaptive,
             per_key = excluded.per_key, when_full = excluded.when_full, max_waiting = excluded.max_waiting,
             on_overflow = excluded.on_overflow
-        WHERE (l.max, l.period, l.burst, l.algorithm, l.sized, l.estimated, l.adaptive, l.per_key, l.when_full,
-               l.max_waiting, l.on_overflow)
-            IS DISTINCT FROM (excluded.max, excluded.period, excluded.burst, excluded.algorithm, excluded.sized,
-               excluded.estimated, excluded.adaptive, excluded.per_key, excluded.when_full, excluded.max_waiting,
-               excluded.on_overflow)
         RETURNING l.name
     )
     SELECT array_agg(w.name) INTO v_names FROM written w;

@@ -14,10 +14,6 @@ DECLARE
     v_before  bigint := coalesce((SELECT a.seq FROM headgate.jobs a WHERE a.id = p_after), 9223372036854775807);
     v_seqs    bigint[] := CASE WHEN p_ids IS NOT NULL THEN
         ARRAY(SELECT o.seq FROM headgate.jobs o WHERE o.id = ANY (p_ids)) END;
-    -- A key that was given free at the start is in another index.
-    v_owners  bigint[] := CASE WHEN p_unique IS NOT NULL THEN ARRAY(
-        SELECT u.seq FROM headgate.live u WHERE u.unique_key = p_unique AND NOT u.key_free
-        UNION ALL SELECT u.seq FROM headgate.live u WHERE u.unique_key = p_unique AND u.key_free) END;
     v_ready   boolean := p_states IS NULL OR 'ready' = ANY (p_states);
     v_waiting boolean := p_states IS NULL OR 'waiting' = ANY (p_states);
     -- Newcomers show as ready while they stand in line: a matter of those lines alone where only one of both is asked for.
@@ -35,7 +31,7 @@ BEGIN
                OR j.set_aside OR j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0)
           AND (v_seqs IS NULL OR j.seq = ANY (v_seqs))
           AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
-          AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (v_owners IS NULL OR j.seq = ANY (v_owners))
+          AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (p_unique IS NULL OR j.unique_key = p_unique)
           AND (p_error IS NULL OR headgate._says(j.error, p_error))
           AND (v_unmet = '{}' OR v_ready OR j.seq <> ALL (v_unmet))
         ORDER BY j.seq DESC LIMIT p_most;
@@ -44,7 +40,7 @@ BEGIN
             SELECT j.seq FROM headgate.live j
             WHERE j.seq = ANY (v_unmet) AND (v_seqs IS NULL OR j.seq = ANY (v_seqs))
               AND (p_queue IS NULL OR j.queue = p_queue) AND (p_task IS NULL OR j.task = p_task)
-              AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (v_owners IS NULL OR j.seq = ANY (v_owners))
+              AND (p_tenant IS NULL OR j.tenant = p_tenant) AND (p_unique IS NULL OR j.unique_key = p_unique)
               AND (p_error IS NULL OR headgate._says(j.error, p_error))
             ORDER BY j.seq DESC LIMIT p_most;
         END IF;

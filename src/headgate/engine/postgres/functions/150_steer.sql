@@ -87,7 +87,7 @@ BEGIN
             v_ok := headgate._restart(j.seq, v_now, p_args, p_keys, p_units, p_numbers);
             IF v_ok THEN
                 IF p_args IS NOT NULL THEN
-                    PERFORM headgate._bring(p_keys, p_numbers, v_now);
+                    PERFORM headgate._bring(p_keys, p_numbers, v_now, false);
                     v_touched := v_touched || p_keys;
                 END IF;
                 v_touched := headgate._arrive(ARRAY[j.seq], v_now, p_keep, v_touched, false);

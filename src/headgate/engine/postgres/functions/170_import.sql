@@ -158,7 +158,7 @@ BEGIN
                 touched := touched || headgate._give_back(ARRAY[r.seq], false);
             END IF;
             IF r.made AND j.use_numbers IS NOT NULL THEN
-                PERFORM headgate._bring(j.use_keys, j.use_numbers, v_now);
+                PERFORM headgate._bring(j.use_keys, j.use_numbers, v_now, false);
                 touched := touched || j.use_keys;
             END IF;
             last := r.attempts -> -1;

@@ -53,11 +53,11 @@ DROP INDEX headgate.live_waiting;
 CREATE INDEX live_waiting ON headgate.live (waiting_on, queue, priority, tag, due, seq) WHERE state = 'waiting';
 CREATE INDEX live_newcomers ON headgate.live (queue, priority, tag, due, seq) WHERE newcomer;
 CREATE INDEX live_shares ON headgate.live (queue, priority, share, tag, seq)
-    WHERE share IS NOT NULL AND (state <> 'scheduled' OR newcomer);
+    WHERE share IS NOT NULL AND (state = 'ready' OR state = 'waiting' OR newcomer);
 CREATE INDEX live_starting ON headgate.live (start_by) WHERE start_by IS NOT NULL;
 DROP INDEX headgate.live_unique;
-CREATE UNIQUE INDEX live_unique ON headgate.live (tenant, unique_key) WHERE unique_key IS NOT NULL AND NOT key_free;
-CREATE INDEX live_freed ON headgate.live (tenant, unique_key) WHERE key_free;
+CREATE UNIQUE INDEX live_unique ON headgate.live (tenant, unique_key, (CASE WHEN key_free THEN seq ELSE 0 END))
+    WHERE unique_key IS NOT NULL;
 
 CREATE TABLE headgate.kept_keys (
     job    bigint PRIMARY KEY,

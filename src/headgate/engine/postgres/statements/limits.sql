@@ -50,3 +50,7 @@ SELECT key, held, waiting FROM headgate._listed_keys($1, $2, $3, $4);
 -- name: keys_in_use
 -- The keys of a limit that are held or waited for.   $1 name  $2 computed before (NULL: whenever)  $3 after  $4 how many
 SELECT key, held, waiting FROM headgate._keys_of_limit($1, $2, $3, $4);
+
+-- name: weight
+-- The weight of a share.   $1 share
+SELECT headgate._weight($1);
