@@ -241,3 +241,14 @@ async def test_a_shorter_word_of_a_service_does_not_open_its_key(
     (status,) = await engine.limits("A", now=now)
     assert status.opens_at == now + 10 * SECOND
     assert (await engine.exchange("w", [], 2, now=now + 9 * SECOND)).attempts == ()
+
+
+async def test_a_share_of_hardly_any_weight_keeps_its_jobs_in_line(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    """Tags have sixteen digits; beyond that jobs stand side by side."""
+    engine = await open_engine(start_server().url)
+    await engine.set_share(ShareWeight("s", 1e-11))
+    await engine.enqueue([NewJob(f"s{n}", "t", share="s") for n in range(20)])
+    assert audit(await engine.snapshot()) == []
+    assert len(await starts(engine, 20)) == 20
