@@ -143,7 +143,7 @@ FLOW = [
     Mutant(MOVES, "  if job.need.share and not returning then Shares.tag(job) end", "  if job.need.share then Shares.tag(job) end", "a job that was given back loses its place in its share"),
     Mutant(LEDGER, "  if job.tag > 0 then Shares.advance(job.need.place, job.tag) end\n", "", "starts do not move virtual time"),
     # lines of older data
-    Mutant(MOVE_LINES, "  local members = call('ZRANGEBYSCORE', key, '0', '0', 'LIMIT', '0', left)", "  local members = call('ZRANGE', key, '0', left - 1)", "lines get their tags twice"),
+    Mutant(MOVE_LINES, "string.sub(name, 1, 8) == 'suspect:' and 3 or 2)", "2)", "suspects of older data get their tags in another place"),
 ]  # fmt: skip
 
 HERD = Herd(
