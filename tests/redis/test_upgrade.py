@@ -113,14 +113,14 @@ async def test_data_of_version_2_is_read_as_it_is(start_server: StartServer, ope
     assert [job and job.headers for job in await engine.get(["j0", "j2"])] == [None, None]
 
 
-def lines_of(server: RedisProcess) -> dict[str, Any]:
+def lines_of(server: RedisProcess) -> dict[Any, Any]:
     """All lines with their members and scores."""
     with server.client() as client:
         names = [name for family in LINES for name in client.keys(f"{BASE}{family}:*")]
         return {name: client.zrange(name, 0, -1, withscores=True) for name in names}
 
 
-async def make_version_4(server: RedisProcess, open_engine: OpenEngine) -> tuple[list[str], dict[str, Any]]:
+async def make_version_4(server: RedisProcess, open_engine: OpenEngine) -> tuple[list[str], dict[Any, Any]]:
     """Long lines and many lines, of all kinds; the names of the jobs of the longest in order, and what the lines are to
     be again."""
     before = await open_engine(server.url, check=False)
