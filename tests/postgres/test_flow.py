@@ -1,4 +1,4 @@
-"""Flow control where enqueue takes no lock: what is met first, what callers' transactions promise, what waits for what."""
+"""Flow control where enqueue takes no lock: what is met first, what transactions of callers promise, what waits."""
 
 from __future__ import annotations
 

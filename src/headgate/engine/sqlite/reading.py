@@ -27,7 +27,7 @@ from headgate.engine.rules.reading import (
     most_tokens,
     room,
 )
-from headgate.engine.rules.status import key_status
+from headgate.engine.rules.status import key_status, with_tokens
 from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.engine.sqlite.claim_context import unreadable_workers
 from headgate.engine.sqlite.garbled import shown_row
