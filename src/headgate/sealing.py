@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from headgate.errors import ConfigError, PayloadError
+from headgate.signatures import signature
 
 PayloadKind = Literal["args", "result", "progress"]
 
@@ -185,6 +186,6 @@ def _method(codec: Any, name: str) -> Callable[[bytes, PayloadContext], Any]:
 
 def _takes_context(method: Callable[..., Any]) -> bool:
     try:
-        return "context" in inspect.signature(method).parameters
+        return "context" in signature(method).parameters
     except (TypeError, ValueError):  # a built-in without a signature, such as zlib.compress
         return False

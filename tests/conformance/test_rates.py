@@ -63,9 +63,11 @@ async def test_a_costly_head_is_not_passed_by_cheap_newcomers(world: World) -> N
     await world.rate("R", 10, per=10)
     await world.enqueue("first", ("R", 8))
     await world.claim()
-    await world.enqueue("costly", ("R", 5))
-    await world.enqueue("cheap", ("R", 1))
-    assert await world.claim() == [], "two tokens are left, but the head needs five"
+    assert await world.enqueue("costly", ("R", 5)) is JobState.WAITING, (
+        "two tokens are left, and it needs five"
+    )
+    assert await world.enqueue("cheap", ("R", 1)) is JobState.WAITING, "it stands behind it"
+    assert await world.claim() == []
     assert await world.waiting_on("cheap") == "R"
     await world.later(3)
     assert await world.claim() == ["costly"]
@@ -79,6 +81,16 @@ async def test_a_costly_newcomer_is_not_passed_by_cheap_ones_of_the_same_call(wo
     await world.enqueue_all(*(world.job(id, ("R", cost)) for id, cost in costs.items()))
     assert await world.claim() == ["first"]
     assert [await world.state(id) for id in ("costly", "cheap")] == [JobState.WAITING] * 2
+
+
+async def test_newcomers_of_one_call_wait_for_all_tokens_that_each_costs(world: World) -> None:
+    await world.rate("R", 10, per=10)
+    await world.enqueue("first", ("R", 8))
+    await world.claim()
+    enqueued = await world.enqueue_all(*(world.job(id, ("R", 5)) for id in ("costly", "later")))
+    assert [each.state for each in enqueued] == [JobState.WAITING] * 2
+    await world.later(3)
+    assert await world.claim() == ["costly"]
 
 
 async def test_a_costly_head_is_not_starved_by_jobs_that_another_key_offers(world: World) -> None:

@@ -10,6 +10,7 @@ end: a rule that no test defends. So is what was noticed only because time ran o
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
@@ -59,6 +60,7 @@ def _summary(name: str, verdicts: Sequence[Verdict], seconds: float) -> None:
 
 def main() -> int:
     """The program."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # sessions and their servers end with it
     parser = argparse.ArgumentParser(prog="make mutants", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--engine", choices=[*HERDS, "all"], default="all")
     parser.add_argument(

@@ -32,7 +32,7 @@ def copies(number: int) -> Generator[queue.SimpleQueue[Path]]:
             for source in (SOURCE, ROOT / "tests"):
                 shutil.copytree(source, copy / source.name, ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copy(ROOT / "pyproject.toml", copy)
-            for name in ("bench", "docs", "examples", "README.md"):
+            for name in ("bench", "contrib", "docs", "examples", "README.md"):
                 (copy / name).symlink_to(ROOT / name)
             compileall.compile_dir(copy, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
             copy.chmod(0o755)

@@ -1,8 +1,8 @@
-"""All mutants, by store."""
+"""All mutants, by store; those of what is the same on every store by room."""
 
 from __future__ import annotations
 
-from tests.mutants import memory, postgres, redis, sqlite, worker
+from tests.mutants import hooks, memory, postgres, redis, sqlite, worker
 from tests.mutants.mutant import Herd
 
 HERDS: dict[str, Herd] = {
@@ -11,4 +11,5 @@ HERDS: dict[str, Herd] = {
     "postgres": postgres.HERD,
     "redis": redis.HERD,
     "worker": worker.HERD,
+    "hooks": hooks.HERD,
 }

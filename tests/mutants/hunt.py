@@ -10,13 +10,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from tests.mutants.likely import likely_first
 from tests.mutants.mutant import Herd, Mutant
 from tests.mutants.noticed import Failure, Noticed
 from tests.mutants.session import CannotCollect, Session
-from tests.mutants.telling import TELLING
 
 LIMIT = 10.0
 """Seconds for one test."""
+LIKELY = 40
+"""Tests that are asked first of a mutant that is imported: collecting all takes longer than running these."""
 LATE = 3
 """Tests that time out before that counts as noticing: one that fails by an assertion is looked for behind them."""
 
@@ -71,50 +73,41 @@ class Hunt:
         return known is not None and any(known.test.startswith(folder) for folder in folders)
 
     def _search(self, mutant: Mutant, copy: Path, number: int, late: list[Failure]) -> Failure | None:
-        """Through one stage: what is most likely to tell comes first."""
-        first = self._noticed.likely(mutant)
+        """Through one stage: what is most likely to tell comes first, for a mutant that is imported in a smaller session."""
+        tests = likely_first(self._kept(copy, number).tests, mutant, self._noticed)
+        skipped = set[str]()
         if mutant.imported:
-            files = list(
-                dict.fromkeys(test.partition("::")[0] for test in first if self._has(number, Failure(test)))
-            )
-            if files and (failure := self._in(mutant, copy, number, first, late, files)):
+            first = tests[:LIKELY]
+            files = list(dict.fromkeys(test.partition("::")[0] for test in first))
+            if failure := self._in(mutant, copy, number, first, skipped, late, files):
                 return failure
-        return self._in(mutant, copy, number, first, late)
+        return self._in(mutant, copy, number, tests, skipped, late)
 
     def _in(
-        self,
-        mutant: Mutant,
-        copy: Path,
-        number: int,
-        first: Sequence[str],
-        late: list[Failure],
+        self, mutant: Mutant, copy: Path, number: int, tests: Sequence[str], skipped: set[str], late: list[Failure],
         files: Sequence[str] = (),
-    ) -> Failure | None:
-        """By the tests of a stage, or by the likely ones of some of its files."""
-        skipped = set[str]()
+    ) -> Failure | None:  # fmt: skip
+        """By tests of a stage, in the files where they are; those that were asked are skipped from then on."""
         while True:
             with self._made(mutant, copy):
-                found = self._fails(mutant, copy, number, first, skipped, late, files)
+                found = self._fails(mutant, copy, number, tests, skipped, late, files)
             if found is None or self._passes(found.test, copy, number):
                 return found
             print(f"does not count, since it fails without any mutant: {found.test}", flush=True)
             late[:] = [each for each in late if each != found]
 
     def _fails(
-        self, mutant: Mutant, copy: Path, number: int, first: Sequence[str], skipped: set[str], late: list[Failure],
+        self, mutant: Mutant, copy: Path, number: int, tests: Sequence[str], skipped: set[str], late: list[Failure],
         files: Sequence[str],
     ) -> Failure | None:  # fmt: skip
         """The next test that fails, and fails again alone."""
         try:
             with self._session(mutant, copy, number, files) as session:
-                known = set(session.tests)
-                likely = [test for test in first if test in known]
-                others = [] if files else _telling_first([t for t in session.tests if t not in set(likely)])
-                while len(late) < LATE and (left := [t for t in [*likely, *others] if t not in skipped]):
+                while len(late) < LATE and (left := [test for test in tests if test not in skipped]):
                     ran = session.run(left, LIMIT, LATE - len(late))
                     skipped.update(each.test for each in ran)
                     for each in ran:
-                        if each.failed and (again := session.run([each.test], LIMIT)) and again[-1].failed:
+                        if each.failed and (again := session.run([each.test], LIMIT))[-1].failed:
                             failure = Failure(each.test, again[-1].timed_out)
                             if not failure.timed_out:
                                 return failure
@@ -162,7 +155,3 @@ class Hunt:
             yield
         finally:
             (copy / "headgate" / mutant.file).write_text(whole)
-
-
-def _telling_first(tests: Sequence[str]) -> list[str]:
-    return sorted(tests, key=lambda test: test.partition("[")[0] not in TELLING)

@@ -43,15 +43,14 @@ class Noticed:
         """What noticed a mutant the last time."""
         return self._by_mutant.get(mutant.name)
 
-    def likely(self, mutant: Mutant) -> list[str]:
-        """What noticed it the last time, what noticed others in the same file, what noticed most."""
-        known, near, all = self.by(mutant), Counter[str](), Counter[str]()
+    def counts(self, about: Mutant) -> tuple[Counter[str], Counter[str]]:
+        """How many mutants each test noticed by an assertion: of all, of those in the same file."""
+        near, all = Counter[str](), Counter[str]()
         for name, failure in self._by_mutant.items():
-            if not failure.timed_out and "::" in failure.test:
+            if not failure.timed_out:
                 all[failure.test] += 1
-                near[failure.test] += self._mutants[name].file == mutant.file
-        others = sorted(all, key=lambda test: (-near[test], -all[test], test))
-        return list(dict.fromkeys([*([known.test] if known else []), *others]))
+                near[failure.test] += self._mutants[name].file == about.file
+        return all, near
 
     def keep(self, mutant: Mutant, failure: Failure | None) -> None:
         """At once: a run takes long, and may be ended."""

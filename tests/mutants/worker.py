@@ -1,8 +1,7 @@
-"""The worker: exchanges, doubt, leases, outcomes, stopping, and what apps hang around it. The same on every store."""
+"""The worker: exchanges, doubt, leases, outcomes, stopping. The same on every store."""
 
 from __future__ import annotations
 
-from tests.mutants import hooks
 from tests.mutants.mutant import Herd, Mutant
 
 LOOP, MESSAGES, LEASE, OUTBOX, RUNNER, RUN, OUTCOME, WORKER_RUN, PART_RUN, SUSPECTS, CAPACITY, TALLY, TICKER, SWEEP, TIMING, DUTY = (
@@ -82,10 +81,9 @@ MUTANTS = [
 ]  # fmt: skip
 
 HERD = Herd(
-    [*MUTANTS, *hooks.MUTANTS],
+    MUTANTS,
     [
         ["tests/worker", "-k", "not postgres", "-m", "not slow"],
-        ["tests/hooks", "tests/metrics", "-k", "not postgres and not valkey and not redis7"],
         ["tests/app", "tests/processes", "-k", "sqlite or memory"],
     ],
 )

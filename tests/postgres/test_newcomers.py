@@ -135,6 +135,27 @@ async def test_a_newcomer_of_another_queue_is_offered_to_those_who_serve_it(engi
     assert audit(await engine.snapshot()) == []
 
 
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_newcomer_is_not_offered_less_than_it_costs(engine: PostgresEngine, alone: bool) -> None:
+    """Two tokens are left when the worker of another queue looks at its key."""
+    await engine.declare([Limit("R", "rate", 10, 100 * SECOND)])
+    await engine.register(Worker("w", frozenset("t"), lease=1000 * SECOND), now=START)
+
+    def costly(id: str, cost: int) -> NewJob:
+        return NewJob(id, "t", uses=canonical([(Key("R", rate=True), cost)]))
+
+    await engine.enqueue([costly("first", 8)], now=START)
+    assert len((await engine.exchange("w", [], 1, now=START)).attempts) == 1
+    newcomers = [costly("j1", 5), costly("j2", 5)]
+    for batch in [[each] for each in newcomers] if alone else [newcomers]:
+        await engine.enqueue(batch, now=START)
+    assert (await engine.exchange("w", [], 1, ["other"], now=START)).attempts == ()
+    assert (await engine.sweep(now=START)).offered == 0
+    assert await engine.states(["j1", "j2"]) == [JobState.WAITING] * 2
+    assert audit(await engine.snapshot(now=START)) == []
+    assert (await engine.sweep(now=START + 30 * SECOND)).offered == 1, "its timer waits for all five"
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_newcomers_that_a_worker_found_room_for_and_left_are_promised_it(
     engine: PostgresEngine, cancelled: bool

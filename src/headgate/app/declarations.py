@@ -10,7 +10,7 @@ from headgate.app.client import Client
 from headgate.app.defaults import NOTHING, TaskDefaults, check_defaults, resolved
 from headgate.app.options import JobOptions, check_queue
 from headgate.app.task import AnyTask, AsyncTask, SyncTask, is_async
-from headgate.app.task_function import check_function
+from headgate.app.task_function import check_function, plain_function
 from headgate.app.task_options import TaskOptions, check_known, schedule_of
 from headgate.clock import duration_us
 from headgate.engine.contract import Limit
@@ -42,6 +42,15 @@ class TaskDecorator(Protocol):
     def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
 
 
+def _check_set(given: Any) -> None:
+    """Refuse what is no set of tasks: an app, say, whose tasks are its own."""
+    if not hasattr(given, "declared"):
+        raise ConfigError(
+            f"include({given!r:.80}): a TaskSet is needed; declare the tasks of a module on `tasks = TaskSet()`, and "
+            "include that"
+        )
+
+
 def make_task(
     client: Client,
     fn: Callable[..., Any],
@@ -51,6 +60,7 @@ def make_task(
 ) -> AnyTask:
     """A task, not yet one of any app; `resolve` says what counts where the task says nothing."""
     check_function(fn)
+    fn = plain_function(fn)
     name = options.get("name")
     chosen = kind or cast("type[AnyTask]", AsyncTask if is_async(fn, name or _name_of(fn)) else SyncTask)
     job_options, retry = resolve(own_words(options))
@@ -125,6 +135,8 @@ class Declarations:
 
     def include(self, *sets: TaskSet) -> None:
         """Take up everything that is declared on task sets, now and later."""
+        for each in sets:
+            _check_set(each)
         for each in sets:
             each.join(self)
 

@@ -23,6 +23,7 @@ from headgate.hooks.dependencies import Dependency, dependency_of
 from headgate.limits.in_signature import LimitInSignature, limit_by_default, split_annotation
 from headgate.limits.parameters import Parameters
 from headgate.own_types import NO_OWN, OwnTypes
+from headgate.signatures import parameters
 
 _HINTS: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 """Annotations that were found with the help of local names, by function. A set's task is declared anew by the app that
@@ -162,7 +163,7 @@ class TaskSignature:
 
 def _parameters(function: Callable[..., Any], task: str) -> list[inspect.Parameter]:
     try:
-        return list(inspect.signature(function).parameters.values())
+        return parameters(function)
     except (TypeError, ValueError):
         raise ConfigError(
             f"task {task!r}: the parameters of {function!r} cannot be seen; wrap it in a def"

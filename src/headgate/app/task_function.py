@@ -6,10 +6,21 @@ import inspect
 from typing import Any
 
 from headgate.errors import ConfigError
+from headgate.signatures import parameters
+
+
+def plain_function(fn: Any) -> Any:
+    """What is to be called: a static method is the function that it was made of."""
+    return fn.__func__ if isinstance(fn, staticmethod) else fn
 
 
 def check_function(fn: Any) -> None:
     """Refuse what a worker could not call with a job's arguments, and say what to write instead."""
+    if isinstance(fn, classmethod):
+        raise ConfigError(
+            f"{fn.__qualname__} is a method: a worker calls a task with the job's arguments only; make it a function "
+            "outside of the class, or a @staticmethod below @app.task"
+        )
     if isinstance(fn, str):
         raise ConfigError(f"task({fn!r}): a name goes into name=; write @app.task(name={fn!r})")
     if isinstance(fn, type):
@@ -30,5 +41,10 @@ def _is_method(fn: Any) -> bool:
     if not inspect.isfunction(fn):
         return False
     outside, _, _ = fn.__qualname__.rpartition(".")
-    first = next(iter(inspect.signature(fn).parameters), None)
-    return bool(outside) and not outside.endswith("<locals>") and first in ("self", "cls")
+    first = next(iter(parameters(fn)), None)
+    return (
+        bool(outside)
+        and not outside.endswith("<locals>")
+        and first is not None
+        and first.name in ("self", "cls")
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,23 +47,35 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before a filt
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs a filter matches.")]
 
 
-def cancel(
-    ids: Ids = None,
-    state: State = None,
-    queue: Queue = None,
-    task: TaskName = None,
-    tenant: Tenant = None,
-    limit: LimitKey = None,
-    error: ErrorText = None,
-    since: Since = None,
-    until: Until = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    json: Json = False,
-    url: Url = None,
-    app: AppName = None,
-    factory: Factory = False,
-) -> None:
+def _command(verb: Verb, help: str) -> Callable[..., None]:
+    """A command that does nothing but one verb; the terminal reads its options from this signature."""
+
+    def command(
+        ids: Ids = None,
+        state: State = None,
+        queue: Queue = None,
+        task: TaskName = None,
+        tenant: Tenant = None,
+        limit: LimitKey = None,
+        error: ErrorText = None,
+        since: Since = None,
+        until: Until = None,
+        yes: Yes = False,
+        dry_run: DryRun = False,
+        json: Json = False,
+        url: Url = None,
+        app: AppName = None,
+        factory: Factory = False,
+    ) -> None:
+        filter = chosen(state, queue, task, tenant, limit, error, since, until)
+        _steer(verb, ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
+
+    command.__name__, command.__doc__ = verb, help
+    return command
+
+
+cancel = _command(
+    "cancel",
     """End jobs. What has not started ends at once; what runs is asked to.
 
     headgate cancel 019a8b2c7d
@@ -72,9 +84,32 @@ def cancel(
 
     --json prints one object: verb, done, refused (id, state, error). Exits with
     1 if a given id was refused.
-    """
-    filter = chosen(state, queue, task, tenant, limit, error, since, until)
-    _steer("cancel", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
+    """,
+)
+
+expedite = _command(
+    "expedite",
+    """Make scheduled jobs due now, retries that wait for their time included.
+
+    headgate expedite 019a8b2c7d
+    headgate expedite --task send
+
+    --json prints one object: verb, done, refused (id, state, error). Exits with
+    1 if a given id was refused.
+    """,
+)
+
+delete = _command(
+    "delete",
+    """Remove jobs that have ended.
+
+    headgate delete 019a8b2c7d
+    headgate delete --state cancelled --yes
+
+    --json prints one object: verb, done, refused (id, state, error). Exits with
+    1 if a given id was refused.
+    """,
+)
 
 
 def restart(
@@ -115,64 +150,6 @@ def restart(
         _restart_changed(ids or [], filter, set, _SteeringOptions(yes, dry_run, json), url, app, factory)
         return
     _steer("restart", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
-
-
-def expedite(
-    ids: Ids = None,
-    state: State = None,
-    queue: Queue = None,
-    task: TaskName = None,
-    tenant: Tenant = None,
-    limit: LimitKey = None,
-    error: ErrorText = None,
-    since: Since = None,
-    until: Until = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    json: Json = False,
-    url: Url = None,
-    app: AppName = None,
-    factory: Factory = False,
-) -> None:
-    """Make scheduled jobs due now, retries that wait for their time included.
-
-    headgate expedite 019a8b2c7d
-    headgate expedite --task send
-
-    --json prints one object: verb, done, refused (id, state, error). Exits with
-    1 if a given id was refused.
-    """
-    filter = chosen(state, queue, task, tenant, limit, error, since, until)
-    _steer("expedite", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
-
-
-def delete(
-    ids: Ids = None,
-    state: State = None,
-    queue: Queue = None,
-    task: TaskName = None,
-    tenant: Tenant = None,
-    limit: LimitKey = None,
-    error: ErrorText = None,
-    since: Since = None,
-    until: Until = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    json: Json = False,
-    url: Url = None,
-    app: AppName = None,
-    factory: Factory = False,
-) -> None:
-    """Remove jobs that have ended.
-
-    headgate delete 019a8b2c7d
-    headgate delete --state cancelled --yes
-
-    --json prints one object: verb, done, refused (id, state, error). Exits with
-    1 if a given id was refused.
-    """
-    filter = chosen(state, queue, task, tenant, limit, error, since, until)
-    _steer("delete", ids, filter, _SteeringOptions(yes, dry_run, json), url, app, factory)
 
 
 class _SteeringOptions:

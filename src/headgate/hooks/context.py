@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import datetime
@@ -17,6 +16,7 @@ from headgate.engine.contract import Attempt
 from headgate.errors import CancelJob, HeadgateError
 from headgate.headers import read_headers
 from headgate.sealing import PLAIN, Sealing
+from headgate.signatures import signature
 
 MOST_PROGRESS = 64 * 1024
 """Bytes of one progress report: it is written again and again."""
@@ -105,7 +105,7 @@ class JobContext:
         if self._call is None:
             return {}
         function, args, kwargs = self._call
-        return MappingProxyType(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
+        return MappingProxyType(signature(function).bind_partial(*args, **kwargs).arguments)
 
     @property
     def state(self) -> Any:

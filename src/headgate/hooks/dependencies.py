@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from headgate.errors import ConfigError
 from headgate.hooks.context import JobContext
 from headgate.hooks.listeners import shown
+from headgate.signatures import parameters
 
 Per = Literal["process", "attempt"]
 Kind = Literal["function", "coroutine", "manager", "async_manager"]
@@ -108,7 +109,7 @@ def shape_of(factory: Factory, hints_of: HintsOf) -> Shape:
 
 def _parameters(factory: Factory) -> list[inspect.Parameter]:
     try:
-        return list(inspect.signature(factory).parameters.values())
+        return parameters(factory)
     except (TypeError, ValueError):  # built-in types do not say
         return []
 

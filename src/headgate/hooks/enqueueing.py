@@ -26,6 +26,7 @@ from headgate.hooks.context import CURRENT, JobContext
 from headgate.hooks.listeners import shown
 from headgate.job import NewJob
 from headgate.sealing import PLAIN, Sealing
+from headgate.signatures import signature
 
 AddedHeaders = Mapping[str, str] | None
 EnqueueMiddleware = Callable[["NewJobInfo"], AddedHeaders | Awaitable[AddedHeaders]]
@@ -178,7 +179,7 @@ def check_enqueue_middleware(function: Any) -> EnqueueMiddleware:
             f"enqueue middleware {function!r}: a function is needed, `def add(job): return {{'name': 'value'}}`"
         )
     try:
-        inspect.signature(function).bind(None)
+        signature(function).bind(None)
     except TypeError:
         raise ConfigError(f"enqueue middleware {function!r} must take one argument: job") from None
     except ValueError:  # a built-in whose parameters cannot be seen
@@ -194,7 +195,7 @@ def check_around_enqueue(function: Any) -> AroundEnqueue:
             f"around_enqueue {function!r}: an async function is needed, `async def around(jobs, call_next): …`"
         )
     try:
-        inspect.signature(function).bind(None, None)
+        signature(function).bind(None, None)
     except TypeError:
         raise ConfigError(
             f"around_enqueue {function!r} must take two arguments: jobs and call_next"

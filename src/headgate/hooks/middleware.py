@@ -13,6 +13,7 @@ from typing import Any
 
 from headgate.errors import ConfigError
 from headgate.hooks.context import JobContext
+from headgate.signatures import signature
 
 CallNext = Callable[[], Awaitable[Any]]
 Middleware = Callable[[JobContext, CallNext], Coroutine[Any, Any, Any]]
@@ -26,7 +27,7 @@ def check_middleware(function: Any) -> Middleware:
             f"middleware {function!r}: an async function is needed, `async def around(job, call_next): …`"
         )
     try:
-        inspect.signature(function).bind(None, None)
+        signature(function).bind(None, None)
     except TypeError:
         raise ConfigError(f"middleware {function!r} must take two arguments: job and call_next") from None
     return function

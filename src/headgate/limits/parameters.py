@@ -6,7 +6,6 @@ compact JSON. So 1 and "1" are the same key, and so is one moment in two time zo
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from headgate import signatures
 from headgate.codec import decode, in_utc, sorted_text
 from headgate.errors import ConfigError
 from headgate.own_types import NO_OWN, OwnTypes
@@ -59,7 +59,7 @@ def read_by_function(
 ) -> tuple[Read, tuple[str, ...]]:
     """How to call a function of the arguments. On an annotated parameter, a function of one thing gets that one."""
     try:
-        wanted = list(inspect.signature(function).parameters.values())
+        wanted = signatures.parameters(function)
     except (TypeError, ValueError):
         raise ConfigError(
             f"{where}: the parameters of {function!r} cannot be seen; use a def or lambda"

@@ -46,6 +46,8 @@ STEADY_WORK = 10.0
 """Seconds after which a child counts as having worked: its next end is a new accident."""
 LAST_REPORTS = 2.0
 """Seconds to tell the store of the last children's workers before the supervisor ends."""
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""What ends a process whatever it does; Windows has but one way."""
 KILL_AFTER = 5.0
 """Seconds that a child has after the second signal before it is killed."""
 
@@ -244,7 +246,7 @@ class Supervisor:
     def _report_losses(self, notes: Notes, code: int) -> None:
         """A child that crashed has lost its workers; one that ended, or was killed, because it was told to has not."""
         if notes.store is not None:
-            told = code in (DONE, RELOAD) or (self._killing and code == -signal.SIGKILL)
+            told = code in (DONE, RELOAD) or (self._killing and code == -KILL)
             until = time.monotonic() + self._config.lease
             self._losses.report(LostWorkers(notes.store, notes.workers, not told, until))
 
@@ -263,13 +265,13 @@ class Supervisor:
             self._kill_at = time.monotonic() + KILL_AFTER
         self._killing = self._killing or self._signals > 2
         for child in self._children:
-            child.signal(signal.SIGTERM if self._signals <= 2 else signal.SIGKILL)
+            child.signal(signal.SIGTERM if self._signals <= 2 else KILL)
 
     def _kill_late(self) -> None:
         if self._kill_at is not None and self._kill_at <= time.monotonic():
             self._kill_at, self._killing = None, True
             for child in self._children:
-                child.signal(signal.SIGKILL)
+                child.signal(KILL)
 
     @contextlib.contextmanager
     def _handlers(self) -> Generator[None]:
