@@ -75,16 +75,15 @@ async def visiting(chromium: Browser, serving: Any) -> AsyncGenerator[Any]:
     visits: list[tuple[Visit, str]] = []
 
     async def visit(url: str, *, refused: bool = False, **options: Any) -> Page:
-        context = await chromium.new_context(
-            base_url=url, **{"viewport": {"width": 1280, "height": 860}, **options}
-        )
+        options.setdefault("viewport", {"width": 1280, "height": 860})
+        context = await chromium.new_context(base_url=url, **options)
         context.set_default_timeout(PATIENCE)
         made = Visit(context, await context.new_page(), refused=refused)
         visits.append((made, url))
         return made.page
 
     yield visit
-    for visit, _ in visits:
-        await visit.context.close()
-    assert [visit.wrong for visit, _ in visits if visit.wrong] == []
-    assert all(visit.hosts <= {url.split("/")[2]} for visit, url in visits)
+    for made, _ in visits:
+        await made.context.close()
+    assert [made.wrong for made, _ in visits if made.wrong] == []
+    assert all(made.hosts <= {url.split("/")[2]} for made, url in visits)

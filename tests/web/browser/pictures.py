@@ -9,9 +9,10 @@ import asyncio
 import os
 from io import BytesIO
 from pathlib import Path
+from typing import Literal, get_args
 
 from PIL import Image
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
 from headgate import App
 from headgate.web import Tokens
@@ -19,10 +20,12 @@ from tests.web.browser.chromium import find
 from tests.web.browser.served import served
 from tests.web.browser.shop import ACCOUNT, TRIED, Shop
 
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 FOLDER = Path(__file__).parents[3] / "docs" / "guides" / "pictures"
-SIZE = {"width": 1200, "height": 760}
+SIZE: ViewportSize = {"width": 1200, "height": 760}
 COLORS = 256
-NARROW = {"width": 400, "height": 760}
+NARROW: ViewportSize = {"width": 400, "height": 760}
 TOKENS = Tokens(["ada:admin:0123456789abcdef"], "the pictures")
 PAGES = {
     "overview": "/",
@@ -49,10 +52,10 @@ async def main() -> None:
         browser = await playwright.chromium.launch(
             executable_path=chromium.path, args=["--no-sandbox"], env={**os.environ, **chromium.environment}
         )
-        for scheme in ("light", "dark"):
+        for scheme in SCHEMES:
             await take(browser, server.url, scheme)
         async with served(App("memory://"), auth=TOKENS) as guarded:
-            for scheme in ("light", "dark"):
+            for scheme in SCHEMES:
                 page = await window(browser, guarded.url, scheme)
                 await page.goto("/")
                 await picture(page, "login", scheme)
@@ -60,7 +63,7 @@ async def main() -> None:
         shop.release.set()
 
 
-async def window(browser: Browser, url: str, scheme: str, size: dict[str, int] = SIZE) -> Page:
+async def window(browser: Browser, url: str, scheme: Scheme, size: ViewportSize = SIZE) -> Page:
     """A window as most people have it."""
     context = await browser.new_context(
         base_url=url, color_scheme=scheme, viewport=size, locale="en-GB", timezone_id="Europe/Berlin",
@@ -69,7 +72,7 @@ async def window(browser: Browser, url: str, scheme: str, size: dict[str, int] =
     return await context.new_page()
 
 
-async def take(browser: Browser, url: str, scheme: str) -> None:
+async def take(browser: Browser, url: str, scheme: Scheme) -> None:
     """Every page of the shop."""
     page = await window(browser, url, scheme)
     for name, path in PAGES.items():
@@ -83,7 +86,7 @@ async def take(browser: Browser, url: str, scheme: str) -> None:
     await picture(narrow, "narrow", scheme)
 
 
-async def picture(page: Page, name: str, scheme: str) -> None:
+async def picture(page: Page, name: str, scheme: Scheme) -> None:
     """What the window shows once it has settled: the second renewal brings curves. Few colours make a small file."""
     await asyncio.sleep(1.5)
     shown = Image.open(BytesIO(await page.screenshot())).convert("RGB")

@@ -13,8 +13,6 @@ import uvicorn
 from headgate import App
 from headgate.web import asgi
 
-WORKER = {"name": "web-1", "grace": 0}
-
 
 class Served:
     """An app that is served: `url`, and `stop()` and `start()` for a server that goes away and comes back."""
@@ -57,7 +55,7 @@ async def served(app: App, *, concurrency: int = 0, **options: Any) -> AsyncGene
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(app)
         if concurrency:
-            await stack.enter_async_context(app.worker(concurrency=concurrency, **WORKER))
+            await stack.enter_async_context(app.worker(concurrency=concurrency, name="web-1", grace=0))
         server = Served(app, **options)
         await server.start()
         stack.push_async_callback(server.stop)
