@@ -133,6 +133,12 @@ def test_only_sets_are_included(memory: App, thing: Any):
         memory.include(TaskSet(), thing)
 
 
+@pytest.mark.parametrize("function", [lambda: 3, lambda limit, other: 3, "llm"])
+def test_a_function_that_cannot_compute_a_limit_is_refused(memory: App, function: Any):
+    with pytest.raises(ConfigError, match=r"must be a function of one argument, `def compute\(limit\)"):
+        memory.floating_limit("llm", default=1)(function)
+
+
 def test_an_annotation_that_is_not_there_is_named(memory: App):
     with pytest.raises(ConfigError, match=r"task 'send': name 'Parcel' is not defined \(in an annotation\)"):
 

@@ -159,3 +159,33 @@ def test_a_wrong_token_is_refused_without_showing_its_secret(entry: str, text: s
     with pytest.raises(ConfigError, match=text) as refused:
         Tokens([entry], "the file")
     assert entry.rpartition(":")[2] not in str(refused.value) or entry.count(":") < 2
+
+
+@ON_MEMORY
+async def test_every_change_is_written_down_with_its_author(asking, caplog: pytest.LogCaptureFixture):
+    asked = asking("operate")
+    with caplog.at_level("INFO", "headgate.web"):
+        await asked("PUT", "/limits/sync.customer=1/override", 200, {"max": 3, "why": "a big\none"})
+        await asked.post("/jobs/cancel", 200, {"filter": {"queue": "crm"}})
+        await asked.post("/queues/a%0Ab%1B[1m/pause")
+        await asked.post("/queues/crm/pause?x=1", 422)
+        await asked.get("/queues")
+    lines = [record.getMessage() for record in caplog.records if record.name == "headgate.web"]
+    who = "operate-person (operate):"
+    assert lines == [
+        f'{who} PUT /api/v1/limits/sync.customer=1/override {{"max":3,"why":"a big\\\\none","until":null}}',
+        f'{who} POST /api/v1/jobs/cancel {{"queue":"crm"}}',
+        f"{who} POST /api/v1/queues/a\\nb\\x1b[1m/pause",
+    ]
+
+
+@ON_MEMORY
+async def test_what_workers_exchange_all_the_time_is_no_news(asking, caplog: pytest.LogCaptureFixture):
+    asked = asking("work")
+    with caplog.at_level("INFO", "headgate.web"):
+        worker = (await asked.post("/work", 201, {"tasks": ["sync"]}))["worker"]
+        await asked.post(f"/work/{worker}/exchange", 200, {"number": 1})
+        await asked.post(f"/work/{worker}/heartbeat")
+    assert [record.getMessage() for record in caplog.records if record.name == "headgate.web"] == [
+        "work-person (work): POST /api/v1/work"
+    ]

@@ -6,15 +6,13 @@ import asyncio
 import json
 import socket
 import sys
-import threading
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from headgate import App
 from headgate.testing.plugin import AppFactory
@@ -28,26 +26,10 @@ from tests.support.proxy import Proxy
 from tests.support.redis_servers import binary, fresh_prefix, shared
 from tests.support.waiting import PATIENCE
 from tests.support.web_server import web_server
+from tests.web.serving import serving
 
 ON_MEMORY = pytest.mark.parametrize("store_url", ["memory"], indirect=True)
 STREAMS = 500
-
-
-@contextmanager
-def serving(app: App, http: type[asyncio.Protocol] | str = "auto") -> Generator[int]:
-    """A server in a thread of this process; its port."""
-    listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    config = uvicorn.Config(
-        asgi(app), http=http, log_config=None, access_log=False, timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(PATIENCE)
 
 
 @pytest.fixture
@@ -138,11 +120,10 @@ async def test_a_body_that_comes_too_slowly_is_refused(app: App, monkeypatch):
 WRONG = [None, True, 1, -1, 2**70, 1.5, "", "x", "\u0000", [], [[]], {}, {"": {}}]
 
 
-@ON_MEMORY
 @pytest.mark.parametrize(
     "field", ["task", "args", "id", "priority", "delay", "at", "limits", "retry", "headers"]
 )
-async def test_no_value_of_a_wrong_type_is_a_defect(asked, app: App, field: str):
+async def test_no_value_of_a_wrong_type_is_a_defect(asked, field: str):
     for value in WRONG:
         answer = await asked.client.post("/jobs", json={"task": "t", "raw": True, field: value})
         assert answer.status_code in (201, 409, 422), f"{field}={value!r}: {answer.text}"
@@ -212,6 +193,15 @@ async def test_a_server_allows_so_many_streams(app: App):
         streams.refuse_if_full()
     await body.aclose()
     streams.refuse_if_full()
+
+
+@ON_MEMORY
+async def test_a_stream_ends_after_a_while_to_be_opened_again(app: App, monkeypatch):
+    monkeypatch.setattr("headgate.web.streams.LASTS", 0.0)
+    transport = httpx.ASGITransport(asgi(app), client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost/api/v1") as client:
+        assert "event: " in (await client.get("/events")).text
+        assert (await client.head("/events")).headers["content-type"].startswith("text/event-stream")
 
 
 # ── stores ───────────────────────────────────────────────────────────────────────────────────────────────────────────

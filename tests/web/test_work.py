@@ -114,6 +114,24 @@ async def test_progress_is_seen_while_the_program_works(asked):
     assert (await asked.get(f"/jobs/{job}"))["progress"] == {"done": 0.5}
 
 
+async def test_what_programs_do_stands_in_the_history(asked):
+    failing, fine = await enqueue(asked, 1), await enqueue(asked, 2)
+    worker = await register(asked)
+    claimed = (await asked.post(f"/work/{worker}/exchange", 200, {"number": 1, "want": 2}))["attempts"]
+    assert {one["job"] for one in claimed} == {failing, fine}
+    reports = [
+        {"job": failing, "attempt": 1, "outcome": "failed", "error": "broken"},
+        {"job": fine, "attempt": 1, "outcome": "progress", "value": 1},
+        {"job": fine, "attempt": 1, "outcome": "succeeded"},
+        {"job": "another", "attempt": 1, "outcome": "succeeded"},
+    ]
+    await asked.post(f"/work/{worker}/exchange", 200, {"number": 2, "reports": reports})
+    await asked.post(f"/work/{worker}/heartbeat")
+    (done,) = await asked.get("/history", each=True)
+    assert (done["queue"], done["task"]) == ("crm", "sync")
+    assert (done["started"], done["succeeded"], done["failed"]) == (2, 1, 1)
+
+
 async def test_a_lease_that_is_gone_says_so(asked):
     worker = await register(asked)
     await asked("DELETE", f"/work/{worker}", 200)

@@ -122,6 +122,7 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
         address = url if url is not None else os.environ.get("HEADGATE_URL") or DEFAULT_URL
         client = Client(address, settings, _check_payload_limit(payload_limit), clock)
         client.types = OwnTypes(types)
+        self._remote: RemoteWork | None = None
         client.hooks.enqueueing.sealing = Sealing(codec, client.payload_limit)
         client.hooks.app, client.hooks.lifespan = self, check_lifespan(lifespan)
         super().__init__(client, check_defaults(defaults, "App(defaults=)"))
@@ -197,7 +198,11 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
     @property
     def remote_work(self) -> RemoteWork:
         """The worker's side of the store, for workers that are no Python program."""
-        return RemoteWork(self._client)
+        if self._remote is None:
+            from headgate.worker.run.tally import Tally
+
+            self._remote = RemoteWork(self._client, Tally())
+        return self._remote
 
     async def import_jobs(self, records: Iterable[Mapping[str, Any] | ImportRecord]) -> list[ImportResult]:
         """Take over jobs with their history from another system; see `headgate.app.importing` for a record's fields.

@@ -18,6 +18,7 @@ from headgate.errors import ConfigError
 from headgate.keys import check_name
 from headgate.limits import FloatingLimitView, FloatingRule, check_max
 from headgate.retry import Retry
+from headgate.signatures import signature
 
 if TYPE_CHECKING:
     from headgate.app.task_set import TaskSet
@@ -40,6 +41,18 @@ class TaskDecorator(Protocol):
     ) -> AsyncTask[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R], /) -> SyncTask[P, R]: ...
+
+
+def _check_floating(name: str, function: Any) -> None:
+    """Refuse what could not be called with a key's view: otherwise only a worker would find out, again and again."""
+    try:
+        signature(function).bind(None)
+    except TypeError:
+        raise ConfigError(
+            f"floating limit {name!r}: {function!r:.80} must be a function of one argument, `def compute(limit): …`"
+        ) from None
+    except ValueError:  # a built-in whose parameters cannot be seen
+        pass
 
 
 def _check_set(given: Any) -> None:
@@ -199,6 +212,7 @@ class Declarations:
         def register(function: F) -> F:
             if name in self._floating:
                 raise ConfigError(f"this app has a floating limit {name!r} already")
+            _check_floating(name, function)
             rule = FloatingRule(name, function, default, duration_us(every, "every="), metadata)
             self._client.limits.declare([rule.record])
             self._floating[name] = rule

@@ -108,6 +108,14 @@ class JobInfo(Info, frozen=True):
         return schema
 
 
+class JobsPage(Info, frozen=True):
+    """Some of the jobs that match, newest first. `next` is what to pass as `after` to go on; None where there are no
+    more."""
+
+    jobs: tuple[JobInfo, ...]
+    next: str | None
+
+
 def job_info(job: Job, sealing: Sealing = PLAIN) -> JobInfo:
     """A stored job for people. A payload that is no JSON is shown as none, and `error` says so; one that is sealed and
     cannot be opened here as a SealedPayload."""

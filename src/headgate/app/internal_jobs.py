@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from headgate.engine.contract import Engine, Filter
+from headgate.engine.contract import Engine, Filter, JobPage
 from headgate.job import INTERNAL_QUEUE, Job
 
 PAGE = 500
@@ -28,6 +28,14 @@ async def find(engine: Engine, wanted: Filter, most: int, after: str | None) -> 
             break
         after = page[-1].id
     return found[:most]
+
+
+async def find_page(engine: Engine, wanted: Filter, most: int, after: str | None) -> JobPage:
+    """The same, by how much is looked at."""
+    page = await engine.find_page(wanted, limit=most, after=after)
+    if not hides(wanted):
+        return page
+    return JobPage(tuple(job for job in page.jobs if job.queue != INTERNAL_QUEUE), page.rest)
 
 
 async def count(engine: Engine, wanted: Filter) -> int:

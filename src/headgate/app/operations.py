@@ -18,6 +18,7 @@ from headgate.app.filters import JobFilter, counts_back, engine_filter, says_not
 from headgate.app.handle import JobHandle, not_found
 from headgate.app.info import (
     JobInfo,
+    JobsPage,
     LimitInfo,
     QueueInfo,
     WorkerInfo,
@@ -81,6 +82,22 @@ class Operations(Asking):
             job_info(job, self._client.sealing)
             for job in await internal_jobs.find(engine, wanted, most, after)
         ]
+
+    async def jobs_page(
+        self, *, size: int = 100, after: str | None = None, **filter: Unpack[JobFilter]
+    ) -> JobsPage:
+        """Jobs that match, newest first, for a reader who waits: only so many jobs are looked at that the answer comes
+        at once, however many the store has.
+
+        So a page may hold fewer than `size` jobs, or none, while there are more: `next`, passed as `after`, goes on.
+        """
+        most = check_size(size)
+        wanted = await self._wanted(filter)
+        if after is not None:
+            check_text(after, "after=")
+        page = await internal_jobs.find_page(await self._client.engine(), wanted, most, after)
+        jobs = tuple(job_info(job, self._client.sealing) for job in page.jobs)
+        return JobsPage(jobs=jobs, next=page.rest)
 
     async def count(self, **filter: Unpack[JobFilter]) -> int:
         """How many jobs match."""
@@ -286,6 +303,7 @@ class Operations(Asking):
 
     job_sync = twin(job)
     jobs_sync = twin(jobs)
+    jobs_page_sync = twin(jobs_page)
     count_sync = twin(count)
     failures_sync = twin(failures)
     limits_sync = twin(limits)

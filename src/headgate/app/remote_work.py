@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 import msgspec
 
@@ -40,6 +40,9 @@ from headgate.headers import read_headers
 from headgate.job import INTERNAL_QUEUE, Job
 from headgate.keys import check_text
 from headgate.sealing import PayloadKind
+
+if TYPE_CHECKING:
+    from headgate.worker.run.tally import Tally
 
 LEASES = 5.0, 3600.0
 """The shortest and the longest lease, in seconds."""
@@ -121,10 +124,13 @@ class RemoteResumed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemoteWork:
-    """Registers, exchanges, renews and retires on behalf of workers elsewhere."""
+    """Registers, exchanges, renews and retires on behalf of workers elsewhere.
 
-    def __init__(self, client: Client) -> None:
+    What their attempts came to is counted here for the history, and told with the next heartbeat of any of them."""
+
+    def __init__(self, client: Client, tally: Tally) -> None:
         self._client = client
+        self._tally = tally
 
     async def register(
         self,
@@ -187,6 +193,7 @@ class RemoteWork:
         finally:
             for stop in stops:
                 stop()
+        await self._count([one for one in said if (one.job, one.attempt) in accepted])
         return RemoteExchanged(
             attempts=tuple(attempts),
             refused=tuple(known for one in said if (known := (one.job, one.attempt)) not in accepted),
@@ -197,7 +204,11 @@ class RemoteWork:
 
     async def heartbeat(self, worker: str) -> RemoteBeat:
         """Renew the lease; raises LeaseLost when it has lapsed."""
-        beats = [await part.heartbeat(worker) for part in await self._parts()]
+        parts = await self._parts()
+        beats = [
+            await part.heartbeat(worker, done=self._tally.take() if part is parts[0] else ())
+            for part in parts
+        ]
         cancelling = tuple(job for beat in beats for job in beat.cancelling)
         return RemoteBeat(cancelling=cancelling, now=from_us(max(beat.now for beat in beats)))
 
@@ -216,6 +227,17 @@ class RemoteWork:
         """End the lease; what still runs under it is given back, uncounted."""
         for part in await self._parts():
             await part.retire(worker)
+
+    async def _count(self, said: Sequence[Report]) -> None:
+        """Count what has ended, for the history."""
+        ended = {one.job: one for one in said if not isinstance(one, Progress)}
+        if not ended:
+            return
+        engine = await self._client.engine()
+        for job in await engine.get(list(ended)):
+            if job is not None and job.started_at is not None:
+                ran = (job.ended_at or await engine.clock()) - job.started_at
+                self._tally.ended(_counted(job, job.started_at), ended[job.id], ran / SECOND, begun=False)
 
     async def _parts(self) -> Sequence[Part]:
         return (await self._client.engine()).parts()
@@ -281,6 +303,14 @@ class RemoteWork:
             due=from_us(attempt.due or attempt.enqueued_at),
             started_at=from_us(attempt.started_at),
         )
+
+
+def _counted(job: Job, started_at: int) -> Attempt:
+    """A job's last attempt, as far as it is counted."""
+    return Attempt(
+        job.id, job.attempt, job.task, job.queue, "", job.tenant, job.priority, job.tries, job.retry, None, None,
+        job.enqueued_at, started_at, due=job.due,
+    )  # fmt: skip
 
 
 def _outcome(report: RemoteReport) -> Outcome:

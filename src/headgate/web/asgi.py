@@ -22,7 +22,7 @@ from headgate.web.pages.reference import reference
 from headgate.web.pages.site import Site
 from headgate.web.problems import problem, respond
 from headgate.web.route import Route
-from headgate.web.server import Server
+from headgate.web.server import Server, of_any_text
 from headgate.web.settings import Redact, WebSettings
 
 ROUTES: tuple[Route, ...] = (
@@ -57,16 +57,16 @@ def asgi(
             yield
 
     api = Starlette(
-        routes=[
+        routes=of_any_text(
             StarletteRoute("/openapi.json", _openapi),
             StarletteRoute("/", _reference),
             *server.routes(ROUTES),
-        ],
+        ),
         exception_handlers={HTTPException: _http_error},
     )
     site = Site(server, authenticator)
     return Starlette(
-        routes=[Mount(API, api), *site.routes()],
+        routes=of_any_text(Mount(API, api), *site.routes()),
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error},
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
@@ -92,6 +94,14 @@ class Server:
         return Response(body, status, headers, None if status == 204 else route.media_type)
 
 
+def of_any_text(*routes: BaseRoute) -> list[BaseRoute]:
+    """Routes whose parts may be any text: keys and ids may hold line breaks, where a path of Starlette would end."""
+    for route in routes:
+        if isinstance(route, StarletteRoute | Mount):
+            route.path_regex = re.compile(route.path_regex.pattern, re.DOTALL)
+    return list(routes)
+
+
 def _nothing() -> None:
     pass
 
@@ -100,7 +110,7 @@ def _log_change(request: Request, route: Route, who: Identity, body: Body | None
     """Who did what. What callers have sent cannot break the line."""
     query = f"?{request.url.query}" if request.url.query else ""
     said = f" {body.noted()}" if body is not None and body.noted() else ""
-    line = f"{who.name} ({who.role}): {request.method} {request.url.path}{query}{said}"
+    line = f"{who.name} ({who.role}): {request.method} {request.scope['path']}{query}{said}"
     log.log(logging.DEBUG if route.quiet else logging.INFO, "%s", line.encode("unicode_escape").decode())
 
 

@@ -23,10 +23,11 @@ from headgate.engine.contract.record import (
     Settings,
 )
 from headgate.engine.contract.tables import TABLES, Column, Table
-from headgate.engine.contract.verbs import Engine, EnqueuesWithin, Part, Versioned, Wake
+from headgate.engine.contract.verbs import LOOKS, Engine, EnqueuesWithin, Part, Versioned, Wake
 from headgate.engine.contract.view_records import (
     Facts,
     Holder,
+    JobPage,
     JobView,
     KeyStatus,
     QueueStatus,
@@ -64,6 +65,7 @@ __all__ = [
     "DAY",
     "HISTORY_MINUTE",
     "HISTORY_MOST",
+    "LOOKS",
     "TABLES",
     "Algorithm",
     "Attempt",
@@ -80,6 +82,7 @@ __all__ = [
     "Holder",
     "ImportResult",
     "ImportedJob",
+    "JobPage",
     "JobView",
     "KeyInUse",
     "KeyStatus",

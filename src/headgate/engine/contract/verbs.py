@@ -29,6 +29,7 @@ from headgate.engine.contract.limit_records import (
 )
 from headgate.engine.contract.view_records import (
     Facts,
+    JobPage,
     KeyStatus,
     QueueStatus,
     Rows,
@@ -51,6 +52,8 @@ from headgate.engine.contract.work_records import (
 )
 from headgate.job import Job, JobState, NewJob
 
+LOOKS = 3000
+"""Jobs that a page of jobs looks at: some tens of milliseconds on every store."""
 Wake = Callable[[], None]
 """Called from any thread; must return at once."""
 
@@ -300,6 +303,14 @@ class Engine(Part):
     @abstractmethod
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
         """Jobs that match, newest first; `after` (an id of the previous page) continues. History is left out."""
+
+    async def find_page(
+        self, filter: Filter, *, limit: int = 100, after: str | None = None, looks: int = LOOKS
+    ) -> JobPage:
+        """The same, bounded by what is looked at instead of by what is found: about `looks` jobs. So a page may hold
+        fewer than `limit`, or none, and still have a rest."""
+        found = await self.find(filter, limit=limit, after=after)
+        return JobPage(tuple(found), found[-1].id if len(found) == limit else None)
 
     @abstractmethod
     async def count(self, filter: Filter) -> int:

@@ -25,6 +25,14 @@ class QueueStatus(Record, frozen=True):
     exact: bool = True
 
 
+class JobPage(Record, frozen=True):
+    """Some of the jobs that match, newest first. `rest` is the id after which to go on, None where all were looked
+    at."""
+
+    jobs: tuple[Job, ...]
+    rest: str | None
+
+
 class Totals(Record, frozen=True):
     """How many jobs stand in each state. `partial` names the states that the store stopped counting: their numbers are
     lower bounds."""

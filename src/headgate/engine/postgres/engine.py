@@ -9,6 +9,7 @@ from typing import Any
 from headgate.clock import SECOND
 from headgate.engine.contract import (
     HISTORY_MINUTE,
+    LOOKS,
     Beat,
     Done,
     Engine,
@@ -18,6 +19,7 @@ from headgate.engine.contract import (
     Filter,
     ImportedJob,
     ImportResult,
+    JobPage,
     KeyInUse,
     KeyStatus,
     Known,
@@ -532,6 +534,12 @@ class PostgresEngine(Engine):
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
         async with self._store.reader() as reader:
             return await reader.find(filter, limit, after)
+
+    async def find_page(
+        self, filter: Filter, *, limit: int = 100, after: str | None = None, looks: int = LOOKS
+    ) -> JobPage:
+        async with self._store.reader() as reader:
+            return await reader.find_page(filter, limit, after, looks)
 
     async def count(self, filter: Filter) -> int:
         async with self._store.reader() as reader:

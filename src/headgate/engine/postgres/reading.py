@@ -12,6 +12,7 @@ from headgate.engine.contract import (
     Facts,
     Filter,
     Holder,
+    JobPage,
     JobView,
     KeyInUse,
     Limit,
@@ -78,6 +79,23 @@ class Reader:
         else:
             rows = []
         return [job(row) for row in rows]
+
+    async def find_page(self, wanted: Filter, limit: int, after: str | None, looks: int) -> JobPage:
+        """Jobs that match among the next so many of the states that are asked for."""
+        if wanted.ids is not None or wanted.waiting_on is not None or wanted.states == ():
+            found = await self.find(wanted, limit, after)
+            return JobPage(tuple(found), found[-1].id if len(found) == limit else None)
+        some = await self.rows("newest", _states(wanted), *_ended(wanted), put_if(after), looks)
+        seqs = [seq for (seq,) in some]
+        queue, task, tenant, _, unique, error = _filter(wanted)
+        rows = await self.rows("find_among", seqs, queue, task, tenant, unique, error, limit)
+        found = [job(row) for row in rows]
+        if len(found) == limit:
+            return JobPage(tuple(found), found[-1].id)
+        if len(seqs) < looks:
+            return JobPage(tuple(found), None)
+        last = await self.rows("id_of", seqs[-1])
+        return JobPage(tuple(found), got(last[0][0]) if last else None)
 
     async def count(self, wanted: Filter) -> int:
         """How many match."""

@@ -9,6 +9,7 @@ from typing import Any
 from headgate.clock import SECOND
 from headgate.engine.contract import (
     HISTORY_MINUTE,
+    LOOKS,
     Beat,
     Done,
     Engine,
@@ -18,6 +19,7 @@ from headgate.engine.contract import (
     Filter,
     ImportedJob,
     ImportResult,
+    JobPage,
     KeyInUse,
     KeyStatus,
     Known,
@@ -337,6 +339,11 @@ class RedisEngine(Engine):
 
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
         return await finding.find(self.store, filter, limit, after)
+
+    async def find_page(
+        self, filter: Filter, *, limit: int = 100, after: str | None = None, looks: int = LOOKS
+    ) -> JobPage:
+        return await finding.find_page(self.store, filter, limit, after, looks)
 
     async def count(self, filter: Filter) -> int:
         return await finding.count(self.store, filter)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from headgate.engine.contract import Filter
+from headgate.engine.contract import Filter, JobPage
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.reading import counted
-from headgate.engine.redis.records import arrival, or_false, read_job
+from headgate.engine.redis.records import arrival, or_false, or_none, read_job
 from headgate.engine.redis.store import Store
 from headgate.job import Job
 from headgate.keys import Key
@@ -53,13 +53,30 @@ async def _find_in(
     before: int | bool = False
     while len(found) < limit:
         most = min(limit - len(found), MOST)
-        (_, before), raw = await store.one(
+        (_, before, _), raw = await store.one(
             partition, "find", [*_packed(wanted), before, or_false(after), most]
         )
         found += [read_job(fields, history=False) for fields in raw]
         if before is False:
             break
     return found
+
+
+async def find_page(store: Store, wanted: Filter, limit: int, after: str | None, looks: int) -> JobPage:
+    """Slice by slice, until enough is found or looked at. Of several partitions each finds a whole page."""
+    if wanted.ids is not None or wanted.states == () or len(store.partitions) > 1:
+        found = await find(store, wanted, limit, after)
+        return JobPage(tuple(found), found[-1].id if len(found) == limit else None)
+    found, before, rest = list[Job](), cast("int | bool", False), None
+    for _ in range(max(1, looks // MOST)):
+        given = [*_packed(wanted), before, or_false(after), min(limit - len(found), MOST)]
+        (_, before, rest), raw = await store.one(store.partitions[0], "find", given)
+        found += [read_job(fields, history=False) for fields in raw]
+        if before is False or len(found) == limit:
+            break
+    if len(found) == limit:
+        return JobPage(tuple(found), found[-1].id)
+    return JobPage(tuple(found), None if before is False else or_none(rest))
 
 
 async def _merged(store: Store, wanted: Filter, limit: int, after: str | None) -> list[Job]:
@@ -107,7 +124,7 @@ async def count(store: Store, wanted: Filter) -> int:
     for partition in store.partitions:
         before: int | bool = False
         while True:
-            (number, before), _ = await store.one(partition, "find", [*_packed(wanted), before, False, 0])
+            (number, before, _), _ = await store.one(partition, "find", [*_packed(wanted), before, False, 0])
             total += number
             if before is False:
                 break

@@ -12,6 +12,7 @@ from typing import TypeVar
 from headgate.clock import SECOND, now_us
 from headgate.engine.contract import (
     HISTORY_MINUTE,
+    LOOKS,
     Beat,
     Done,
     Engine,
@@ -21,6 +22,7 @@ from headgate.engine.contract import (
     Filter,
     ImportedJob,
     ImportResult,
+    JobPage,
     KeyInUse,
     KeyStatus,
     Known,
@@ -409,6 +411,13 @@ class SqliteEngine(Engine):
 
     async def find(self, filter: Filter, *, limit: int = 100, after: str | None = None) -> list[Job]:
         return await self._read(lambda transaction: reading.find(transaction, filter, limit, after))
+
+    async def find_page(
+        self, filter: Filter, *, limit: int = 100, after: str | None = None, looks: int = LOOKS
+    ) -> JobPage:
+        return await self._read(
+            lambda transaction: reading.find_page(transaction, filter, limit, after, looks)
+        )
 
     async def count(self, filter: Filter) -> int:
         return await self._read(lambda transaction: reading.count(transaction, filter))

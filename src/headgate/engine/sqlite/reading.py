@@ -11,6 +11,7 @@ from headgate.engine.contract import (
     Facts,
     Filter,
     Holder,
+    JobPage,
     JobView,
     KeyInUse,
     LimitStatus,
@@ -65,8 +66,10 @@ def find(transaction: Transaction, wanted: Filter, limit: int, after: str | None
     The newest are looked at one by one. Where a state is asked for that few of them have, the jobs of this state are
     then taken from its index.
     """
-    before = END_OF_TIME if after is None else transaction.execute(sql("seq_of"), (after,)).get or END_OF_TIME
+    before = _before(transaction, after)
     filter = _filter(transaction, wanted)
+    if wanted.waiting_on is not None and wanted.ids is None:
+        return _of_waiters(transaction, filter, before, limit)
     if wanted.states is None or wanted.ids is not None:
         return [
             _found(row) for row in transaction.execute(sql("find"), (*filter, before, limit, 0)).fetchall()
@@ -83,6 +86,50 @@ def find(transaction: Transaction, wanted: Filter, limit: int, after: str | None
         rows += transaction.execute(sql("find_among"), (*filter, to_json(some), limit - len(rows))).fetchall()
         before = some[-1] if len(some) == CANDIDATES else 0
     return [_found(row) for row in rows]
+
+
+def _before(transaction: Transaction, after: str | None) -> int:
+    """The arrival number before which to look."""
+    if after is None:
+        return END_OF_TIME
+    return transaction.execute(sql("seq_of"), (after,)).get or END_OF_TIME
+
+
+def _of_waiters(transaction: Transaction, filter: Values, before: int, limit: int) -> list[Job]:
+    """Those of the jobs that wait on some keys."""
+    found: list[Job] = []
+    while len(found) < limit and before > 0:
+        some = [
+            seq
+            for (seq,) in transaction.execute(sql("waiting_for"), (filter[4], before, CANDIDATES)).fetchall()
+        ]
+        found += _among(transaction, filter, some, limit - len(found))
+        before = some[-1] if len(some) == CANDIDATES else 0
+    return found
+
+
+def _among(transaction: Transaction, filter: Values, some: list[int], limit: int) -> list[Job]:
+    rows = transaction.execute(sql("find_among"), (*filter, to_json(some), limit)).fetchall()
+    return [_found(row) for row in rows]
+
+
+def find_page(transaction: Transaction, wanted: Filter, limit: int, after: str | None, looks: int) -> JobPage:
+    """Jobs that match among the next so many. Where few jobs have the state that is asked for, only these are looked
+    at."""
+    if wanted.ids is not None or wanted.waiting_on is not None:
+        found = find(transaction, wanted, limit, after)
+        return JobPage(tuple(found), found[-1].id if len(found) == limit else None)
+    before = _before(transaction, after)
+    if wanted.states is None or JobState.SUCCEEDED in wanted.states:
+        rows = transaction.execute(sql("newest"), (before, looks)).fetchall()
+    else:
+        rows = transaction.execute(sql("in_states"), (to_json(wanted.states), before, looks)).fetchall()
+    some = [seq for (seq,) in rows]
+    found = _among(transaction, _filter(transaction, wanted), some, limit)
+    if len(found) == limit:
+        return JobPage(tuple(found), found[-1].id)
+    rest = transaction.execute(sql("id_of"), (some[-1],)).get if len(some) == looks else None
+    return JobPage(tuple(found), rest)
 
 
 def _found(row: Values) -> Job:

@@ -97,12 +97,16 @@ class ExplanationBody(Info, frozen=True):
 
 
 async def list_jobs(call: Call, query: JobsQuery) -> Page[dict[str, Any]]:
-    """List jobs, newest first"""
+    """List jobs, newest first
+
+    A page looks at so many jobs only that it answers at once: of a filter that few match it may hold fewer than `size`,
+    or none, and have a `next`.
+    """
     size = check_size(query.size)
     after = None if query.after is None else place(query.after, 1)[0]
-    found = await call.app.jobs(size=size, after=after, **filter_of(query))
-    following = cursor((found[-1].id,)) if len(found) == size else None
-    return Page([shown(call, info) for info in found], following)
+    found = await call.app.jobs_page(size=size, after=after, **filter_of(query))
+    following = None if found.next is None else cursor((found.next,))
+    return Page([shown(call, info) for info in found.jobs], following)
 
 
 async def count_jobs(call: Call, query: StateQuery) -> Matching:

@@ -12,6 +12,7 @@ from headgate.errors import ConfigError
 from headgate.web.api.matching import FilterQuery, filter_of, moment
 from headgate.web.api.pages import MOST_SIZE, check_size
 from headgate.web.api.shown import failures_shown, hides
+from headgate.web.events import COUNTED
 from headgate.web.problems import Refusal
 from headgate.web.route import Body, Call, Query, Route
 
@@ -20,9 +21,9 @@ LONGEST_QUESTION = 30.0
 
 
 class TotalsQuery(Query, frozen=True):
-    """`most`: a store may stop counting a state's jobs once it has found so many; without it, it counts all."""
+    """`most`: a store may stop counting a state's jobs once it has found so many."""
 
-    most: int | None = None
+    most: int = COUNTED
 
 
 class TightestQuery(Query, frozen=True):

@@ -11,6 +11,7 @@ from headgate.app.info import LimitInfo, QueueInfo, WorkerInfo
 from headgate.app.store_info import KeyInfo
 from headgate.engine.contract import ImportResult
 from headgate.web.api.pages import Page, check_size, cursor, place
+from headgate.web.events import COUNTED
 from headgate.web.problems import Refusal
 from headgate.web.route import Body, Call, Query, Route
 
@@ -37,6 +38,12 @@ class KeyQuery(TenantQuery, frozen=True):
 
     holders: int = 10
     waiters: int = 10
+
+
+class QueuesQuery(Query, frozen=True):
+    """`most`: a store may stop counting a state's jobs once it has found so many."""
+
+    most: int = COUNTED
 
 
 class OverrideBody(Body, frozen=True):
@@ -111,9 +118,12 @@ async def clear_limit(call: Call, query: TenantQuery) -> Done:
     return Done(await call.app.clear_limit(call.path["key"], tenant=query.tenant))
 
 
-async def list_queues(call: Call) -> list[QueueInfo]:
-    """List the queues that have unfinished jobs or are paused"""
-    return await call.app.queues()
+async def list_queues(call: Call, query: QueuesQuery) -> list[QueueInfo]:
+    """List the queues that have unfinished jobs or are paused
+
+    Where `exact` is false, the numbers are lower bounds: a store may stop counting after `most` jobs.
+    """
+    return await call.app.queues(most=query.most)
 
 
 async def pause_queue(call: Call) -> Done:

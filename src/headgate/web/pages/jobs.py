@@ -20,14 +20,14 @@ async def jobs(view: View) -> Context:
     """A page of jobs."""
     filter = _filter(view)
     after = place(view.asked("after"), 1)[0] if view.asked("after") else None
-    found = await view.app.jobs(size=ROWS, after=after, **cast("JobFilter", filter))
+    page = await view.app.jobs_page(size=ROWS, after=after, **cast("JobFilter", filter))
     return {
         "asked": {name: view.asked(name) for name in (*TEXTS, *TIMES)} | {"ids": ", ".join(_ids(view))},
         "chosen": set(view.asked_all("state")),
         "filter": filter,
         "more_open": any(name in filter for name in MORE),
-        "jobs": [view.shown(job) for job in found],
-        "next": cursor((found[-1].id,)) if len(found) == ROWS else None,
+        "jobs": [view.shown(job) for job in page.jobs],
+        "next": None if page.next is None else cursor((page.next,)),
         "states": [state.value for state in JobState],
     }
 

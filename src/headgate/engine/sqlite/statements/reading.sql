@@ -54,6 +54,20 @@ SELECT seq FROM (
     UNION ALL SELECT seq FROM jobs INDEXED BY jobs_ended WHERE state = 'cancelled' AND expires_at IS NOT NULL AND instr(?1, '"cancelled"') AND +seq < ?2
 ) ORDER BY seq DESC LIMIT ?3;
 
+-- name: newest
+-- The newest jobs.   ?1 before seq  ?2 how many
+SELECT seq FROM jobs WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2;
+
+-- name: waiting_for
+-- The newest jobs that wait on some keys.   ?1 keys (JSON)  ?2 before seq  ?3 how many
+-- Reads: jobs_waiting.
+SELECT seq FROM jobs
+WHERE state = 'waiting' AND waiting_on IN (SELECT value FROM json_each(?1)) AND +seq < ?2 ORDER BY seq DESC LIMIT ?3;
+
+-- name: id_of
+-- The id of a job.   ?1 seq
+SELECT id FROM jobs WHERE seq = ?1;
+
 -- name: last_seq
 -- The number of the newest job.
 SELECT max(seq) FROM jobs;

@@ -1,8 +1,8 @@
 -- find: jobs that match, newest first, a slice at a time.
 -- input {states (a set) or false, queue, task, tenant, waiting_on, unique, error, ended_since, ended_until, before (seq)
 -- or false, after (id), how many}
--- answers {number found, seq to go on before or false}, and what is kept of the jobs but their past, raw (none if `how
--- many` is 0: a count). Cost: about 500 jobs are looked at, 200 of them closely, in blocks of arrivals that have jobs of
+-- answers {number found, seq to go on before or false, the id of the job at or behind it or false}, and what is kept of
+-- the jobs but their past, raw (none if `how many` is 0: a count). Cost: about 500 jobs are looked at, 200 of them closely, in blocks of arrivals that have jobs of
 -- the wanted states; 200 blocks without them are passed over. Running ones cost what runs.
 local LOOKS, CLOSELY, BLOCKS = 500, 200, 200
 local UNFINISHED, LISTED = {'scheduled', 'ready', 'waiting', 'running'}, {'failed', 'cancelled'}
@@ -215,5 +215,6 @@ local function verb(given, raw)
   local rows, last = given[5] and waiters_of(given[5], before), false
   if not rows then rows, last = candidates(given, before) end
   local found, stopped = look(rows, given, given[12], raw)
-  return {found, stopped or last}
+  local rest = stopped or last
+  return {found, rest, rest and call('ZRANGEBYSCORE', base .. 'jobs', Text.whole(rest), '+inf', 'LIMIT', '0', '1')[1] or false}
 end
