@@ -135,15 +135,15 @@ FLOW = [
     Mutant(MOVES, "job.unique_until = math.max(job.expires_at, till), till > now and till", "job.unique_until = job.expires_at, till > now and till", "a key that is kept goes with its job"),
     Mutant(MOVES, "  if way.at_most then due = math.min(due, job.enqueued_at + way.at_most) end\n", "", "updates put a job off for ever"),
     # shares
-    Mutant(SHARES, "  job.tag, job.rank = math.max(virtual, last) + step, false", "  job.tag, job.rank = last + step, false", "a share that comes back starts from the beginning"),
-    Mutant(SHARES, "  job.tag, job.rank = math.max(virtual, last) + step, false", "  job.tag, job.rank = virtual + step, false", "all jobs of a share stand at one place"),
+    Mutant(SHARES, "math.min(math.max(virtual, last) + step, Shares.LARGEST), false", "last + step, false", "a share that comes back starts from the beginning"),
+    Mutant(SHARES, "math.min(math.max(virtual, last) + step, Shares.LARGEST), false", "virtual + step, false", "all jobs of a share stand at one place"),
     Mutant(SHARES, "  if tag > Shares.virtual_time(place) then", "  if false then", "virtual time does not go on"),
     Mutant(SHARES, "  if row[2] < row[1] then return Lines.first_from", "  if row[2] > row[1] then return Lines.first_from", "jobs are tagged anew twice"),
     Mutant(SHARES, "  row[4] = members[Shares.SLICE + 1] or row[4]\n", "", "tagging anew begins from the start with each slice"),
     Mutant(MOVES, "  if job.need.share and not returning then Shares.tag(job) end", "  if job.need.share then Shares.tag(job) end", "a job that was given back loses its place in its share"),
     Mutant(LEDGER, "  if job.tag > 0 then Shares.advance(job.need.place, job.tag) end\n", "", "starts do not move virtual time"),
     # lines of older data
-    Mutant(MOVE_LINES, "  local members = call('ZRANGEBYSCORE', key, '0', '0', 'LIMIT', '0', left)", "  local members = call('ZRANGE', key, '0', left - 1)", "lines get their tags twice"),
+    Mutant(MOVE_LINES, "string.sub(name, 1, 8) == 'suspect:' and 3 or 2)", "2)", "suspects of older data get their tags in another place"),
 ]  # fmt: skip
 
 HERD = Herd(

@@ -1,4 +1,4 @@
-"""Flow control where enqueue takes no lock: what is met first, what transactions of callers promise, what waits."""
+"""Flow control where enqueue takes no lock: what is met first, what transactions promise, what waits for what."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def test_no_exchange_waits_for_the_virtual_time_of_a_line(
     await start(engine, 1)
     name = '"' + schema.replace('"', '""') + '"'
     with psycopg.connect(process.dsn) as other:
-        other.execute(f"SELECT * FROM {name}.virtual FOR UPDATE")
+        other.execute(f"SELECT * FROM {name}.virtual FOR UPDATE".encode())
         async with asyncio.timeout(SOON):
             assert await start(engine, 2) == ["j1", "j2"]
 
@@ -217,10 +217,9 @@ async def test_an_update_in_a_callers_transaction_comes_with_its_commit(
 
 
 async def test_jobs_of_one_call_update_each_other_and_what_is_stored(engine: PostgresEngine) -> None:
-    def update(id: str, n: int, **fields: object) -> NewJob:
-        return NewJob(
-            id, fields.pop("task", "t"), args=f'{{"n":{n}}}', unique="u", on_conflict="update", delay=10 * SECOND,
-        )  # type: ignore[arg-type]  # fmt: skip
+    def update(id: str, n: int, task: str = "t") -> NewJob:
+        args = f'{{"n":{n}}}'
+        return NewJob(id, task, args=args, unique="u", on_conflict="update", delay=10 * SECOND)
 
     answers = await engine.enqueue([update("a", 1), update("b", 2), NewJob("free", "t"), update("c", 3)])
     assert [(each.id, each.created) for each in answers] == [
@@ -265,7 +264,7 @@ async def test_a_newcomer_comes_again_where_another_step_holds_the_job_that_is_t
     await engine.exchange(worker, [], 1)
     await engine.enqueue([NewJob("comes", "t", uses=uses("A"))])
     with psycopg.connect(process.dsn) as other:
-        other.execute(f"SELECT * FROM {name}.live WHERE state = 'running' FOR UPDATE")
+        other.execute(f"SELECT * FROM {name}.live WHERE state = 'running' FOR UPDATE".encode())
         assert (await engine.exchange(worker, [], 1)).cancelling == ()
         assert await engine.states(["comes"]) == [JobState.SCHEDULED]
     assert (await engine.exchange(worker, [], 1)).cancelling == ("runs",)

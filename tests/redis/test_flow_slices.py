@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Limit, Settings, ShareWeight, Spent, Succeeded, Worker
+from headgate.engine.contract import Limit, Settings, ShareWeight, Spent, Succeeded, Throttled, Worker
 from headgate.engine.redis import RedisEngine, store
 from headgate.engine.rules.audit import audit
 from headgate.errors import BacklogFull
@@ -225,3 +225,30 @@ async def test_what_an_earlier_busy_period_spent_is_not_given_back_in_the_next(
     await engine.exchange("w", [Spent("late", 1, "T", 0)], 0, now=at)
     (status,) = await engine.limits("T", now=at)
     assert status.tokens == 51
+
+
+async def test_a_shorter_word_of_a_service_does_not_open_its_key(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await open_engine(start_server().url)
+    await engine.declare([Limit("A", "concurrency", 2)])
+    now = await engine.clock()
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12, concurrency=10), now=now)
+    await engine.enqueue([NewJob(id, "t", uses=(Use(Key("A").ident),)) for id in ("long", "short")], now=now)
+    await engine.exchange("w", [], 2, now=now)
+    reports = [Throttled("long", 1, 10 * SECOND), Throttled("short", 1, SECOND)]
+    await engine.exchange("w", reports, 0, now=now)
+    (status,) = await engine.limits("A", now=now)
+    assert status.opens_at == now + 10 * SECOND
+    assert (await engine.exchange("w", [], 2, now=now + 9 * SECOND)).attempts == ()
+
+
+async def test_a_share_of_hardly_any_weight_keeps_its_jobs_in_line(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    """Tags have sixteen digits; beyond that jobs stand side by side."""
+    engine = await open_engine(start_server().url)
+    await engine.set_share(ShareWeight("s", 1e-11))
+    await engine.enqueue([NewJob(f"s{n}", "t", share="s") for n in range(20)])
+    assert audit(await engine.snapshot()) == []
+    assert len(await starts(engine, 20)) == 20

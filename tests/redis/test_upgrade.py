@@ -21,6 +21,7 @@ from tests.support.redis_servers import RedisProcess
 
 BASE = "{headgate:p0}:"
 BY_STATE = [BASE + "blocks:" + state for state in ("scheduled", "ready", "waiting")]
+LINES = ("ready", "aside", "thread", "suspect", "wait")
 KEYS = [Key("F", "1"), Key("F", "ü=1", "mäßig"), Key("G")]
 
 
@@ -38,7 +39,7 @@ def make_old(server: RedisProcess) -> None:
 def without_tags(server: RedisProcess) -> None:
     """Lines as version 4 had them: no tag in their members, all of score 0."""
     with server.client() as client:
-        for family in ("ready", "aside", "thread", "suspect", "wait"):
+        for family in LINES:
             at = 3 if family == "suspect" else 2
             for line in client.keys(f"{BASE}{family}:*"):
                 members: Any = client.zrange(line, 0, -1)
@@ -112,11 +113,19 @@ async def test_data_of_version_2_is_read_as_it_is(start_server: StartServer, ope
     assert [job and job.headers for job in await engine.get(["j0", "j2"])] == [None, None]
 
 
-async def make_version_4(server: RedisProcess, open_engine: OpenEngine) -> list[str]:
-    """Long lines and many lines, of all kinds; the names of the jobs of the longest in order."""
+def lines_of(server: RedisProcess) -> dict[Any, Any]:
+    """All lines with their members and scores."""
+    with server.client() as client:
+        names = [name for family in LINES for name in client.keys(f"{BASE}{family}:*")]
+        return {name: client.zrange(name, 0, -1, withscores=True) for name in names}
+
+
+async def make_version_4(server: RedisProcess, open_engine: OpenEngine) -> tuple[list[str], dict[Any, Any]]:
+    """Long lines and many lines, of all kinds; the names of the jobs of the longest in order, and what the lines are to
+    be again."""
     before = await open_engine(server.url, check=False)
     await before.declare([Limit("one", "concurrency", 1), Limit("many", "concurrency", 0)])
-    ready = [NewJob(f"r{n}", "t", priority=40 + n % 3) for n in range(1200)]
+    ready = [NewJob(f"r{n}", "t", priority=41 + n % 3) for n in range(1200)]
     await before.enqueue(ready)
     await before.enqueue([NewJob(f"w{n}", "u", queue="w", uses=(Use(Key("one").ident),)) for n in range(700)])
     keys = [Key("many", f"ü{n}") for n in range(230)]
@@ -132,20 +141,23 @@ async def make_version_4(server: RedisProcess, open_engine: OpenEngine) -> list[
         for family in ("suspect", "aside", "thread"):
             assert client.keys(f"{BASE}{family}:*")
         client.hset(BASE + "meta", "version", 4)
+    lines = lines_of(server)
     without_tags(server)
-    return [job.id for job in sorted(ready, key=lambda job: job.priority)]
+    return [job.id for job in sorted(ready, key=lambda job: job.priority)], lines
 
 
 async def test_lines_of_version_4_get_tags(start_server: StartServer, open_engine: OpenEngine) -> None:
     """By any number of processes that open the store, also behind one that died over it."""
     server = start_server()
-    in_order = await make_version_4(server, open_engine)
+    in_order, lines = await make_version_4(server, open_engine)
+    assert lines_of(server) != lines
     with server.client() as client:
         client.eval(lone_script("open"), 1, BASE + "meta", VERSION, "e", 1)
         assert client.eval(lone_script("move_lines"), 1, BASE + "meta", VERSION) == b"1"
         assert client.eval(lone_script("move_lines"), 1, BASE + "meta", VERSION) == b"1"
 
     engine, *_ = await asyncio.gather(*(open_engine(server.url) for _ in range(3)))
+    assert lines_of(server) == lines
     with server.client() as client:
         assert not client.hexists(BASE + "meta", "moving")
         assert client.eval(lone_script("move_lines"), 1, BASE + "meta", VERSION) == b"0"

@@ -5,6 +5,7 @@
 -- and waiting jobs, `share:` these in the order of their tags.
 
 Shares.SCALE, Shares.SECOND, Shares.LEARNT, Shares.KEEP_MEANS = 10000, 1000000, 8, 3600 * 1000000
+Shares.LARGEST = 9e15 -- of tags: they have sixteen digits
 Shares.SLICE = 100 -- jobs that are tagged anew in one step
 
 -- The nearest whole number, of two the even one.
@@ -50,7 +51,7 @@ function Shares.tag(job)
   local virtual, last = Shares.virtual_time(need.place), Shares.last_tag(need.share, need.place)
   local mean = need.by_time and Shares.mean(need.queue, need.share)
   local step = mean and mean[3] or Shares.step_of(Book.weight(need.share))
-  job.tag, job.rank = math.max(virtual, last) + step, false
+  job.tag, job.rank = math.min(math.max(virtual, last) + step, Shares.LARGEST), false
   Store.touch(job)
 end
 
@@ -210,7 +211,7 @@ function Shares.moved(tag, virtual, old, new)
   if tag <= virtual then return tag end
   local way = tag - virtual
   local rest = math.fmod(way, old)
-  return virtual + (way - rest) / old * new + math.floor(rest * new / old)
+  return math.min(virtual + (way - rest) / old * new + math.floor(rest * new / old), Shares.LARGEST)
 end
 
 -- What is left of it: per line a list of {old, new, virtual or false, the rank to go on from or false}. Tags that shrink

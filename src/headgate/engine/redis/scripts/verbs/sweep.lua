@@ -18,7 +18,11 @@ local function too_late()
   Store.load(ids)
   for _, id in ipairs(ids) do
     local job = Store.job(id)
-    if job and job.start_by and Transitions.PENDING[job.state] then Transitions.cancel_pending(job, Full.EXPIRED) end
+    if job and job.start_by and Transitions.PENDING[job.state] then
+      Transitions.cancel_pending(job, Full.EXPIRED)
+    else
+      Write.take('starting', id) -- its record could not be read
+    end
   end
 end
 
