@@ -292,8 +292,9 @@ async def test_a_reservation_of_all_units_is_enough_to_start(open_engine: OpenEn
     assert (await engine.exchange("w", [Succeeded("A0", 1)], 5, now=START)).attempts == ()
     (status,) = await engine.limits("A", now=START)
     assert status.held == 2, "it keeps what it was offered while B refuses it"
+    await engine.enqueue([job("A1", needs["A"], priority=0)], now=START)
     (attempt,) = (await engine.exchange("w", [Succeeded("B0", 1)], 5, now=START)).attempts
-    assert attempt.job == "both"
+    assert attempt.job == "both", "what is more urgent comes too late"
 
 
 # ── what other processes are told ────────────────────────────────────────────────────────────────────────────────────
