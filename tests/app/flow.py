@@ -10,9 +10,9 @@ import pytest
 from headgate import App
 from headgate.testing import Clock
 from headgate.testing.plugin import AppFactory
-from tests.support.stores import fresh_url
+from tests.support.stores import STORES, fresh_url
 
-FLOW_STORES = ("memory", "sqlite")
+FLOW_STORES = ("memory", *STORES)
 
 
 @pytest.fixture(params=FLOW_STORES, name="app")

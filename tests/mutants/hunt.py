@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -16,9 +17,9 @@ from tests.mutants.noticed import Failure, Noticed
 from tests.mutants.session import CannotCollect, Session
 
 LIMIT = 10.0
-"""Seconds for one test."""
-LIKELY = 40
-"""Tests that are asked first of a mutant that is imported: collecting all takes longer than running these."""
+"""Seconds for one test, on a machine that has nothing else to do."""
+LIKELY = 30
+"""Tests of each stage that are asked before all others of any."""
 LATE = 3
 """Tests that time out before that counts as noticing: one that fails by an assertion is looked for behind them."""
 
@@ -51,63 +52,67 @@ class Hunt:
 
     def meet(self, mutant: Mutant, stages: int | None) -> Verdict:
         """Make a mutant in a free copy and look for the test that notices it."""
-        began, late = time.monotonic(), list[Failure]()
-        known = self._noticed.by(mutant)
-        order = sorted(range(len(self._herd.tests[:stages])), key=lambda n: not self._has(n, known))
+        began, late, failure = time.monotonic(), list[Failure](), None
+        numbers = range(len(self._herd.tests[:stages]))
+        asked: dict[int, set[str]] = {number: set() for number in numbers}
         copy = self._free.get()
         try:
-            for number in order:
-                failure = self._search(mutant, copy, number, late)
-                if failure is not None:
-                    break
-            else:
-                failure = late[0] if late else None
+            for number, most in self._plan(numbers, mutant):
+                failure = failure or self._search(mutant, copy, number, most, asked[number], late)
         finally:
             self._free.put(copy)
+        failure = failure or (late[0] if late else None)
         self._noticed.keep(mutant, failure)
         return Verdict(mutant, failure, time.monotonic() - began)
 
-    def _has(self, number: int, known: Failure | None) -> bool:
-        """Whether a stage has the test that noticed the last time."""
-        folders = [word for word in self._herd.tests[number] if word.startswith("tests/")]
-        return known is not None and any(known.test.startswith(folder) for folder in folders)
+    def _plan(self, numbers: Sequence[int], mutant: Mutant) -> list[tuple[int, int | None]]:
+        """Which stage is asked how much: likely tests of each, but for the last one, which takes long; then all. What
+        noticed the last time comes first."""
+        known = self._noticed.by(mutant)
+        has = {number: known is not None and self._has(number, known) for number in numbers}
+        order = sorted(numbers, key=lambda number: not has[number])
+        quick = [(number, LIKELY) for number in order if has[number] or number < numbers[-1]]
+        return [*quick, *((number, None) for number in order)]
 
-    def _search(self, mutant: Mutant, copy: Path, number: int, late: list[Failure]) -> Failure | None:
-        """Through one stage: what is most likely to tell comes first, for a mutant that is imported in a smaller session."""
-        tests = likely_first(self._kept(copy, number).tests, mutant, self._noticed)
-        skipped = set[str]()
-        if mutant.imported:
-            first = tests[:LIKELY]
-            files = list(dict.fromkeys(test.partition("::")[0] for test in first))
-            if failure := self._in(mutant, copy, number, first, skipped, late, files):
-                return failure
-        return self._in(mutant, copy, number, tests, skipped, late)
+    def _has(self, number: int, failure: Failure) -> bool:
+        """Whether a stage has a test."""
+        folders = [word for word in self._herd.tests[number] if word.startswith("tests/")]
+        return any(failure.test.startswith(folder) for folder in folders)
+
+    def _search(
+        self, mutant: Mutant, copy: Path, number: int, most: int | None, asked: set[str], late: list[Failure]
+    ) -> Failure | None:
+        """Through one stage, or through those of its tests that are most likely to tell: for a mutant that is imported in
+        a session of their files alone."""
+        tests = likely_first(self._kept(copy, number).tests, mutant, self._noticed)[:most]
+        files = [test.partition("::")[0] for test in tests] if mutant.imported and most else []
+        return self._in(mutant, copy, number, tests, asked, late, list(dict.fromkeys(files)))
 
     def _in(
-        self, mutant: Mutant, copy: Path, number: int, tests: Sequence[str], skipped: set[str], late: list[Failure],
+        self, mutant: Mutant, copy: Path, number: int, tests: Sequence[str], asked: set[str], late: list[Failure],
         files: Sequence[str] = (),
     ) -> Failure | None:  # fmt: skip
-        """By tests of a stage, in the files where they are; those that were asked are skipped from then on."""
+        """By tests of a stage, in the files where they are; each is asked once."""
         while True:
             with self._made(mutant, copy):
-                found = self._fails(mutant, copy, number, tests, skipped, late, files)
+                found = self._fails(mutant, copy, number, tests, asked, late, files)
             if found is None or self._passes(found.test, copy, number):
                 return found
             print(f"does not count, since it fails without any mutant: {found.test}", flush=True)
             late[:] = [each for each in late if each != found]
 
     def _fails(
-        self, mutant: Mutant, copy: Path, number: int, tests: Sequence[str], skipped: set[str], late: list[Failure],
+        self, mutant: Mutant, copy: Path, number: int, tests: Sequence[str], asked: set[str], late: list[Failure],
         files: Sequence[str],
     ) -> Failure | None:  # fmt: skip
         """The next test that fails, and fails again alone."""
         try:
             with self._session(mutant, copy, number, files) as session:
-                while len(late) < LATE and (left := [test for test in tests if test not in skipped]):
-                    ran = session.run(left, LIMIT, LATE - len(late))
-                    skipped.update(each.test for each in ran)
+                while len(late) < LATE and (left := [test for test in tests if test not in asked]):
+                    ran = session.run(left, _limit(), LATE - len(late))
+                    asked.update(each.test for each in ran)
                     for each in ran:
-                        if each.failed and (again := session.run([each.test], LIMIT))[-1].failed:
+                        if each.failed and (again := session.run([each.test], _limit()))[-1].failed:
                             failure = Failure(each.test, again[-1].timed_out)
                             if not failure.timed_out:
                                 return failure
@@ -124,7 +129,7 @@ class Hunt:
             if test in self._sound:
                 return self._sound[test]
         stage = next((n for n in range(len(self._herd.tests)) if self._has(n, Failure(test))), number)
-        ran = self._kept(copy, stage).run([test], 3 * LIMIT)
+        ran = self._kept(copy, stage).run([test], _limit())
         with self._lock:
             self._sound[test] = not ran[-1].failed
             return self._sound[test]
@@ -155,3 +160,8 @@ class Hunt:
             yield
         finally:
             (copy / "headgate" / mutant.file).write_text(whole)
+
+
+def _limit() -> float:
+    """Longer while the machine has more to do than it can."""
+    return LIMIT * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / 2)

@@ -40,8 +40,9 @@ class Noticed:
             self._by_mutant = {name: known[name] for name in self._mutants if name in known}
 
     def by(self, mutant: Mutant) -> Failure | None:
-        """What noticed a mutant the last time."""
-        return self._by_mutant.get(mutant.name)
+        """What noticed a mutant the last time, by an assertion."""
+        known = self._by_mutant.get(mutant.name)
+        return None if known is None or known.timed_out else known
 
     def counts(self, about: Mutant) -> tuple[Counter[str], Counter[str]]:
         """How many mutants each test noticed by an assertion: of all, of those in the same file."""

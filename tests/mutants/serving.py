@@ -23,6 +23,8 @@ import pytest
 from tests.mutants.talk import Asked, Begun, Collected, Ended, Event, Forked, Ran
 from tests.support import postgres_server, redis_servers
 
+SLOWER = 6
+"""How much more time a test has that is marked as slow."""
 _requests = os.fdopen(os.dup(0), "rb")
 _events = os.dup(1)
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -73,7 +75,8 @@ def _run(items: Sequence[pytest.Item], asked: Asked) -> None:
     watch, late = _Watch(), 0
     items[0].config.pluginmanager.register(watch)
     for item, following in zip(items, [*items[1:], None], strict=True):
-        item.add_marker(pytest.mark.timeout(asked.limit), append=False)
+        slower = SLOWER if item.get_closest_marker("slow") else 1
+        item.add_marker(pytest.mark.timeout(asked.limit * slower), append=False)
         watch.failed = watch.timed_out = False
         _tell(Begun(item.nodeid))
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)

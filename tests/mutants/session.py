@@ -30,8 +30,8 @@ PYTEST = [
     *(word for plugin in PLUGINS for word in ("-p", plugin)),
 ]  # fmt: skip
 STARTING = 240.0
-SILENCE = 45.0
-"""Seconds without a word until a fork is taken to hang: longer than any time limit of a test."""
+SILENCE = 8
+"""Time limits without a word until a fork is taken to hang: more than a slow test has."""
 
 
 class CannotCollect(Exception):
@@ -77,7 +77,7 @@ class Session:
         self._process.stdin.write(msgspec.json.encode(Asked(list(tests), limit, late)) + b"\n")
         self._process.stdin.flush()
         fork, hangs, running, ran = 0, False, None, list[Ran]()
-        while not isinstance(event := self._next(SILENCE), Ended):
+        while not isinstance(event := self._next(SILENCE * limit), Ended):
             match event:
                 case Forked(pid):
                     fork = pid

@@ -125,8 +125,8 @@ MUTANTS = [
     Mutant(LEDGER, "return self._reservations(job).get(key, 0) if", "return min(self._reservations(job).get(key, 0), 1) if", "of a reservation of several slots one counts"),
     # what becomes of jobs without room
     Mutant(CROWD, "            self._known[line] = count + 1, exact\n", "            pass\n", "newcomers of one batch do not count for each other"),
-    Mutant(LEDGER, "        self.crowd.waiting.forget(key)\n", "", "a line that became shorter counts as it was"),
-    Mutant(STEP, "        self.ledger.crowd.backlog.forget(job.queue)\n\n", "\n", "a backlog that became shorter counts as it was"),
+    Mutant(LEDGER, "            self._crowd.waiting.forget(key)\n", "            pass\n", "a line that became shorter counts as it was"),
+    Mutant(LEDGER, "            self._crowd.backlog.forget(queue)\n", "            pass\n", "a backlog that became shorter counts as it was"),
     _statement("last_in_line", "SELECT max(m.priority)", "SELECT min(m.priority)", "the most urgent waiter leaves"),
     _statement("last_in_line", "ORDER BY w.priority DESC", "ORDER BY w.priority", "of several queues' waiters not the least urgent leaves"),
     _statement("last_in_backlog", "SELECT max(m.priority)", "SELECT min(m.priority)", "the most urgent job of a queue leaves"),

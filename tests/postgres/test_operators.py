@@ -30,7 +30,7 @@ async def test_a_pause_ends_behind_the_tick_that_is_under_way(
     try:
         assert await other.fetchval(f"SELECT {quoted(schema)}.tick('nightly', 100, 200)")
         pausing = asyncio.create_task(engine.pause_schedule("nightly"))
-        await until(process.waiting, "the pause to wait")
+        await until(lambda: pausing.done() or process.waiting(), "the pause to wait")
         assert not pausing.done()
         await transaction.commit()
         assert await pausing

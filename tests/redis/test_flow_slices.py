@@ -1,4 +1,4 @@
-"""What flow control does to very many jobs it does in slices; a sweep goes on where a caller died."""
+"""What flow control does to very many jobs it does in slices, and what this store keeps for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Limit, ShareWeight, Succeeded, Worker
+from headgate.engine.contract import Limit, Settings, ShareWeight, Spent, Succeeded, Worker
 from headgate.engine.redis import RedisEngine, store
 from headgate.engine.rules.audit import audit
 from headgate.errors import BacklogFull
@@ -162,3 +162,66 @@ async def test_jobs_of_a_large_batch_end_when_their_time_has_passed(
     while (await engine.sweep(now=now + SECOND)).more:
         pass
     assert (await engine.totals()).counts[JobState.CANCELLED] == 150
+
+
+async def test_the_least_urgent_of_all_queues_leaves_for_a_newcomer(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await open_engine(start_server().url)
+    await engine.declare([Limit("A", "concurrency", 0, max_waiting=2, on_overflow="drop_oldest")])
+    uses = (Use(Key("A").ident),)
+    for id, queue, priority in (("urgent", "p", 10), ("lazy", "q", 80), ("new", "p", 50)):
+        await engine.enqueue([NewJob(id, "t", queue=queue, priority=priority, uses=uses)])
+    states = await engine.states(["urgent", "lazy", "new"])
+    assert states == [JobState.WAITING, JobState.CANCELLED, JobState.WAITING]
+
+
+async def test_a_reservation_of_several_units_is_one_until_its_job_starts(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await open_engine(start_server().url, Settings(patience=1))
+    await engine.declare([Limit("G", "concurrency", 4, sized=True), Limit("H", "concurrency", 1)])
+    large, other = Use(Key("G").ident, 3), Use(Key("H").ident)
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12, concurrency=10))
+    await engine.enqueue([NewJob("all", "t", uses=(Use(large.key, 4),))])
+    await engine.exchange("w", [], 1)
+    await engine.enqueue([NewJob("large", "t", uses=(large, other))])
+    await engine.enqueue([NewJob("first", "t", uses=(other,), priority=0)])
+    await engine.exchange("w", [Succeeded("all", 1)], 0)
+    assert [a.job for a in (await engine.exchange("w", [], 1)).attempts] == ["first"]
+    assert (await engine.exchange("w", [], 1)).attempts == (), (
+        "refused by the second of its keys, it keeps the first"
+    )
+    snapshot = await engine.snapshot()
+    assert (snapshot.holders[large.key], snapshot.units) == ({"large": True}, {large.key: {"large": 3}})
+    assert audit(snapshot) == []
+    await engine.enqueue([NewJob(f"small{n}", "t", uses=(Use(large.key),)) for n in range(2)])
+    assert [a.job for a in (await engine.exchange("w", [], 5)).attempts] == ["small0"]
+    assert [a.job for a in (await engine.exchange("w", [Succeeded("first", 1)], 5)).attempts] == ["large"]
+    (status,) = [row for row in await engine.limits("G") if row.key == "G"]
+    assert (status.held, status.waiting) == (4, 1)
+
+
+async def test_what_an_earlier_busy_period_spent_is_not_given_back_in_the_next(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    """Time has given it back, although corrections in that period had moved its mark."""
+    engine = await open_engine(start_server().url)
+    await engine.declare([Limit("T", "rate", 100, 100 * SECOND, estimated=True)])
+    start = await engine.clock()
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12, concurrency=10), now=start)
+
+    async def begin(id: str, units: int, at: int) -> None:
+        uses = (Use(Key("T", rate=True).ident, units),)
+        await engine.enqueue([NewJob(id, "t", uses=uses)], now=start + at * SECOND)
+        assert (await engine.exchange("w", [], 1, now=start + at * SECOND)).attempts
+
+    await begin("stays", 20, 0)
+    await begin("corrected", 50, 0)
+    await engine.exchange("w", [Spent("corrected", 1, "T", 0)], 0, now=start)
+    await begin("late", 10, 1)
+    await begin("next", 50, 40)
+    at = start + 41 * SECOND
+    await engine.exchange("w", [Spent("late", 1, "T", 0)], 0, now=at)
+    (status,) = await engine.limits("T", now=at)
+    assert status.tokens == 51

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Limit, ShareWeight, Snoozed, Succeeded, Throttled, Worker
+from headgate.engine.contract import Limit, Settings, ShareWeight, Snoozed, Succeeded, Throttled, Worker
 from headgate.engine.rules.shares import moved, step_of
 from headgate.engine.sqlite import SqliteEngine, sharing, transaction
 from headgate.engine.sqlite.migrate import APPLICATION_ID, migrations
@@ -125,6 +125,24 @@ async def test_many_jobs_of_a_share_are_tagged_anew_in_slices(
     assert (await engine.sweep(now=START)).next_due != 0
 
 
+async def test_a_step_that_changes_again_and_again_leaves_no_more_to_do(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sharing, "SLICE", 10)
+    await engine.enqueue([job(f"j{n}", share="s") for n in range(35)], now=START)
+    expected = await tags(engine)
+    for weight in (3.0, 0.5, 7.0, 2.0):
+        await engine.set_share(ShareWeight("s", weight), now=START)
+    for before, weight in ((1.0, 3.0), (3.0, 2.0)):
+        expected = [moved(tag, 0, step_of(before), step_of(weight)) for tag in expected]
+    assert await sweep_all(engine) < 10
+    assert await tags(engine) == expected
+    for weight in (1.0, 5.0, 1.0):  # the last change takes the one before it back
+        await engine.set_share(ShareWeight("s", weight), now=START)
+    await sweep_all(engine)
+    assert await tags(engine) == [moved(tag, 0, step_of(2.0), step_of(1.0)) for tag in expected]
+
+
 @pytest.mark.parametrize("weight", [3.0, 0.4])
 async def test_newcomers_stand_behind_their_share_while_it_is_tagged_anew(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch, weight: float
@@ -166,6 +184,73 @@ async def test_batches_are_counted_as_they_come(engine: SqliteEngine):
     assert status.waiting == 3
     found = await engine.states([f"j{n}" for n in range(8)])
     assert [n for n, state in enumerate(found) if state is JobState.WAITING] == [5, 6, 7]
+
+
+async def test_the_least_urgent_of_all_queues_leaves_first(engine: SqliteEngine):
+    await engine.declare([Limit("A", "concurrency", 0, max_waiting=3, on_overflow="drop_oldest")], now=START)
+
+    async def comes(id: str, queue: str, priority: int) -> None:
+        await engine.enqueue([job(id, Use(A), queue=queue, priority=priority)], now=START)
+
+    await comes("urgent", "one", 10)
+    await comes("last", "one", 60)
+    await comes("later", "two", 70)
+    await comes("new", "one", 70)
+    assert await engine.states(["later", "last"]) == [JobState.CANCELLED, JobState.WAITING]
+    await comes("newer", "one", 60)
+    assert await engine.states(["new", "last", "urgent"]) == [
+        JobState.CANCELLED,
+        JobState.WAITING,
+        JobState.WAITING,
+    ]
+    await comes("newest", "two", 60)
+    assert await engine.states(["last", "newer", "newest"]) == [
+        JobState.CANCELLED,
+        JobState.WAITING,
+        JobState.WAITING,
+    ]
+
+
+async def test_the_least_urgent_of_a_full_queue_leaves_first(engine: SqliteEngine):
+    bound = Limit("queue:q", "concurrency", None, max_waiting=3, on_overflow="drop_oldest")
+    await engine.declare([bound], now=START)
+    for id, priority in (("urgent", 10), ("last", 60), ("later", 60), ("new", 50)):
+        await engine.enqueue([job(id, queue="q", priority=priority)], now=START)
+    found = await engine.states(["urgent", "last", "later", "new"])
+    assert found == [JobState.READY, JobState.CANCELLED, JobState.READY, JobState.READY]
+
+
+async def test_a_job_that_is_replaced_makes_room_in_its_batch(engine: SqliteEngine):
+    await engine.declare([Limit("queue:q", "concurrency", None, max_waiting=2)], now=START)
+    await engine.enqueue([job("old", queue="q", unique="u")], now=START)
+    batch = [job("first", queue="q"), job("new", queue="q", unique="u", on_conflict="replace")]
+    await engine.enqueue(batch, now=START)
+    assert await engine.states(["old", "first", "new"]) == [
+        JobState.CANCELLED,
+        JobState.READY,
+        JobState.READY,
+    ]
+
+
+async def test_a_reservation_of_all_units_is_enough_to_start(open_engine: OpenEngine):
+    engine = await open_engine(Settings(patience=1))
+    needs = {"A": Use(A, 2), "B": Use(Key("B").ident)}
+    limits = [Limit("A", "concurrency", 2, sized=True), Limit("B", "concurrency", 1)]
+    await engine.declare(limits, now=START)
+    await registered(engine)
+    await engine.enqueue([job("A0", needs["A"]), job("B0", needs["B"])], now=START)
+    await engine.exchange("w", [], 2, now=START)
+    await engine.enqueue([job("both", *needs.values())], now=START)
+    running, started = {"A": "A0", "B": "B0"}, list[str]()
+    for number in range(1, 9):
+        key = "AB"[number % 2]
+        await engine.enqueue([job(f"{key}{number}", needs[key])], now=START + number)
+        answer = await engine.exchange("w", [Succeeded(running[key], 1)], 10, now=START + number)
+        started = [attempt.job for attempt in answer.attempts]
+        running |= {id[0]: id for id in started}
+        if "both" in started:
+            break
+    assert "both" in started
 
 
 # ── what other processes are told ────────────────────────────────────────────────────────────────────────────────────
@@ -220,6 +305,19 @@ async def test_a_unique_key_is_kept_for_its_time_wherever_the_attempt_ends(open_
     late = START + 59 * SECOND
     assert not (await one.enqueue([job("k", unique="u")], now=late))[0].created
     assert (await other.enqueue([job("k", unique="u")], now=late + SECOND))[0].created
+
+
+async def test_a_second_attempt_does_not_keep_the_unique_key_longer(engine: SqliteEngine):
+    await registered(engine)
+    await engine.enqueue([job("j", unique="u", unique_for=60 * SECOND)], now=START)
+    await engine.exchange("w", [], 1, now=START)
+    again = START + 10 * SECOND
+    await engine.exchange("w", [Snoozed("j", 1, 10 * SECOND)], 0, now=START)
+    await engine.sweep(now=again)
+    await engine.exchange("w", [], 1, now=again)
+    await engine.exchange("w", [Succeeded("j", 2)], 0, now=again)
+    assert not (await engine.enqueue([job("k", unique="u")], now=START + 59 * SECOND))[0].created
+    assert (await engine.enqueue([job("k", unique="u")], now=START + 60 * SECOND))[0].created
 
 
 async def test_a_job_that_updates_gives_its_key_free_when_it_starts(engine: SqliteEngine):

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from headgate import App, ConcurrencyLimit
-from tests.support.stores import STORES
-
-FLOW_STORES = ("memory", "sqlite")
-
-
-@pytest.fixture(autouse=True)
-def only_where_stores_have_it(request: pytest.FixtureRequest) -> None:
-    store = request.getfixturevalue("store_url")
-    if not store.startswith(FLOW_STORES):
-        pytest.skip(f"of {', '.join(STORES)} only these: {', '.join(FLOW_STORES)}")
 
 
 async def test_shares_are_listed_weighed_and_cleared(app: App, asked, asking):

@@ -235,7 +235,7 @@ class RemoteWork:
 
     async def _count(self, said: Sequence[Report]) -> None:
         """Count what has ended, for the history."""
-        ended = {one.job: one for one in said if not isinstance(one, Progress)}
+        ended = {one.job: one for one in said if not isinstance(one, Progress | Spent)}
         if not ended:
             return
         engine = await self._client.engine()

@@ -55,7 +55,8 @@ class BoundLimit:
         if by_job and self.record is not None and self.record.max is not None:
             self.record = msgspec.structs.replace(self.record, by_job=True)
         self._cost = _cost_reader(limit, parameters, own)
-        self._brings = limit.number if by_job and isinstance(limit.number, int) else None
+        learns = self.record is not None and self.record.adaptive
+        self._brings = limit.number if by_job and isinstance(limit.number, int) and not learns else None
         self._number = _number_reader(limit, parameters, own)
         self._prefix = Key(self.name, "", "", self.rate).ident
 

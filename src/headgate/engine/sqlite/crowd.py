@@ -42,10 +42,15 @@ class LineCounts:
 class FileCrowd:
     """`flush` writes what the transaction has decided; `job` reads a whole job, unless its row makes no sense."""
 
-    def __init__(self, connection: Connection, flush: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        flush: Callable[[], None],
+        job: Callable[[int], FileJob | None],
+    ) -> None:
         self._connection = connection
         self._flush = flush
-        self.job: Callable[[int], FileJob | None]
+        self._job = job
         self.waiting = LineCounts(lambda key, most: self._counted("count_waiting", key, most))
         self.backlog = LineCounts(lambda queue, most: self._counted("count_backlog", queue, most))
 
@@ -53,14 +58,14 @@ class FileCrowd:
         """Jobs of all queues that wait on a key, in order of queue and line."""
         self._flush()
         rows = self._connection.execute(sql("all_waiting"), (key, most)).fetchall()
-        found = [self.job(seq) for (seq,) in rows]
+        found = [self._job(seq) for (seq,) in rows]
         return [job for job in found if job is not None]
 
     def first(self, statement: str, line: str) -> FileJob | None:
         """The job that a statement finds."""
         self._flush()
         while (seq := self._connection.execute(sql(statement), (line,)).get) is not None:
-            if (job := self.job(seq)) is not None:
+            if (job := self._job(seq)) is not None:
                 return job
         return None
 

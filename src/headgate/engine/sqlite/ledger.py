@@ -68,9 +68,13 @@ class Counts(dict[str, int]):
 
 class SqliteLedger:
     """One transaction's view of the file; `claimer` is the worker that claims in it, `suspected` says whether a suspect
-    has become ready. `mend` ends the job with this number, whose row cannot be read."""
+    has become ready. `mend` ends the job with this number, whose row cannot be read; `readable` reads one.
+
+    What few transactions need (crowd, shares, meters) is made when it is first asked for.
+    """
 
     mend: Callable[[int], object]
+    readable: Callable[[int], FileJob | None]
 
     def __init__(self, connection: Connection, book: FileBook, settings: Settings, now: int) -> None:
         self.connection = connection
@@ -92,10 +96,9 @@ class SqliteLedger:
         self._queues: dict[str, list[str]] = {}
         self._heads: dict[tuple[str, str], Candidate] = {}
         self._waited: dict[tuple[str, str], bool] = {}
-        self.crowd = FileCrowd(connection, self.flush)
-        self.shares = FileShares(connection, self.flush)
-        self._metering = Metering(connection, self.rule, now)
-        self.meter: Callable[[str], Meter] = self._metering.meter
+        self._crowd: FileCrowd | None = None
+        self._shares: FileShares | None = None
+        self._meters: Metering | None = None
         self.policy: Callable[[str], Policy | None] = book.policy
         self._plain = True
         self._new: list[FileJob] = []
@@ -112,6 +115,27 @@ class SqliteLedger:
         self._stale: set[str] = set()
         self._pending = False
         self.reserving = fewest_refusals(settings.patience)
+
+    @property
+    def crowd(self) -> FileCrowd:
+        """Those that wait already."""
+        if self._crowd is None:
+            self._crowd = FileCrowd(self.connection, self.flush, self.readable)
+        return self._crowd
+
+    @property
+    def shares(self) -> FileShares:
+        """Fair shares."""
+        if self._shares is None:
+            self._shares = FileShares(self.connection, self.flush)
+        return self._shares
+
+    @property
+    def metering(self) -> Metering:
+        """What was spent of rate keys."""
+        if self._meters is None:
+            self._meters = Metering(self.connection, self.rule, self.now)
+        return self._meters
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -156,6 +180,9 @@ class SqliteLedger:
 
     def holds(self, key: str, job: Row) -> int:
         return self._reservations(job).get(key, 0) if self._may_reserve(job) else 0
+
+    def meter(self, key: str, /) -> Meter:
+        return self.metering.meter(key)
 
     def offered(self, key: str, queue: str) -> int:
         if (key, queue) not in self._offered:
@@ -237,18 +264,18 @@ class SqliteLedger:
         self._pending = True
 
     def spend(self, key: str, pace: Pace, units: int, job: Row) -> None:
-        meter = self._metering.spend(key, pace, units)
+        meter = self.metering.spend(key, pace, units)
         if pace.estimated:
             spending = Spending(units, self.now, meter.mark(self.now))
             self._spendings.setdefault(job.seq, {})[key] = spending
         self._pending = True
 
     def correct(self, key: str, pace: Pace, spent: Spending, units: int) -> None:
-        self._metering.change(key, pace, lambda meter: meter.correct(pace, spent, units, self.now))
+        self.metering.change(key, pace, lambda meter: meter.correct(pace, spent, units, self.now))
         self._pending = True
 
     def close(self, key: str, pace: Pace, until: int) -> None:
-        self._metering.change(key, pace, lambda meter: meter.close(pace, until, self.now))
+        self.metering.change(key, pace, lambda meter: meter.close(pace, until, self.now))
         self._pending = True
 
     def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
@@ -322,7 +349,8 @@ class SqliteLedger:
             self._offers.pop(job.seq, None)
             self._parked.append((job.seq, on.key, on.units, refusals))
             self._pending = True
-        self.crowd.waiting.one_more(on.key)
+        if self._crowd is not None:
+            self._crowd.waiting.one_more(on.key)
         self._stale.add(on.key)
         self._heads.pop((on.key, job.queue), None)
         self._waited[on.key, job.queue] = True
@@ -333,9 +361,14 @@ class SqliteLedger:
         self._plain = False
         self.crowd.backlog.one_more(job.queue)
 
+    def leave_backlog(self, queue: str) -> None:
+        """A job may be ready or waiting no longer."""
+        if self._crowd is not None:
+            self._crowd.backlog.forget(queue)
+
     def _start_with_extras(self, job: Candidate) -> None:
         self._starts_with_extras.append(job.seq)
-        self.crowd.backlog.forget(job.queue)
+        self.leave_backlog(job.queue)
         if job.tag:
             self.shares.advance(job.queue, job.priority, job.tag)
 
@@ -348,7 +381,8 @@ class SqliteLedger:
 
     def leave_line(self, key: str, queue: str) -> None:
         """A job stops waiting on a key."""
-        self.crowd.waiting.forget(key)
+        if self._crowd is not None:
+            self._crowd.waiting.forget(key)
         self._stale.add(key)
         self._heads.pop((key, queue), None)
         self._waited.pop((key, queue), None)
@@ -448,7 +482,8 @@ class SqliteLedger:
         self._write_many("park", self._parked)
         self._write_many("set_aside", self._aside)
         self._write_many("keep_for_thread", self._kept)
-        self._metering.write()
+        if self._meters is not None:
+            self._meters.write()
 
     def _write_extras(self) -> None:
         """What few of the started jobs have; rarely any."""

@@ -27,7 +27,7 @@ from headgate.engine.rules.reading import (
     most_tokens,
     room,
 )
-from headgate.engine.rules.status import key_status
+from headgate.engine.rules.status import key_status, with_tokens
 from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.engine.sqlite.claim_context import unreadable_workers
 from headgate.engine.sqlite.garbled import shown_row
@@ -216,10 +216,10 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
     job = transaction.look("job_by_id", id)
     if job is None:
         return None
-    key = None if isinstance(job, Unreadable) else job.waiting_on
+    key, shown = None if isinstance(job, Unreadable) else job.waiting_on, job.shown()
     return facts(
-        job.shown(),
-        None if key is None else _status(transaction, key),
+        shown,
+        None if key is None else _with_tokens(transaction, key),
         holders=() if key is None else holders_of(transaction, key, MOST_HOLDERS),
         offered=0 if key is None else transaction.ledger.offered(key, job.queue),
         place=None if key is None else _place(transaction, job),
@@ -227,8 +227,14 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
         paused=(job.queue,) in transaction.execute(sql("paused")).fetchall(),
         live=_live(transaction),
         now=transaction.now,
-        weight=None if job.spec.share is None else transaction.book.weight(job.spec.share),
+        weight=None if shown.share is None else transaction.book.weight(shown.share),
     )
+
+
+def _with_tokens(transaction: Transaction, key: str) -> LimitStatus:
+    ledger = transaction.ledger
+    status = _status(transaction, key)
+    return with_tokens(status, ledger.rule(key), lambda: ledger.meter(key), transaction.now)
 
 
 def _live(transaction: Transaction) -> list[Serving]:

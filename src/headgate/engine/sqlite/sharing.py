@@ -121,14 +121,25 @@ class FileShares:
         return left
 
     def _begin(self, row: tuple[str, str, int, str, int, int, int, int, int]) -> bool:
-        _, queue, priority, share, *_ = row
-        if self._execute(sql("is_retagged"), (queue, priority, share)).get is None:
+        _, queue, priority, share, _, new, *_ = row
+        earlier = self._execute(sql("retags"), (queue, priority, share)).fetchall()
+        if len(earlier) > 1:  # the last has not begun: however often a step changes, two of them are enough
+            id, old = earlier[-1]
+            self._turn(id, old, new)
+            return True
+        if not earlier:
             rest = self._slice(Slice(0, *row))
             if rest is None:
                 return False
             row = (*row[:-2], *rest)
         self._execute(sql("add_slice"), row)
         return True
+
+    def _turn(self, id: int, old: int, new: int) -> None:
+        if old == new:
+            self._execute(sql("forget_slice"), (id,))
+        else:
+            self._execute(sql("turn_slice"), (id, new, TOP if new > old else 0))
 
     def go_on(self, slice: Slice) -> None:
         """The next slice of what an earlier transaction has begun."""

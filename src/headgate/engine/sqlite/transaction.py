@@ -61,7 +61,7 @@ class Transaction(Transitions):
         self.executemany = connection.executemany
         self.ledger = SqliteLedger(connection, book, settings, now)
         self.ledger.mend = self.end_garbled
-        self.ledger.crowd.job = self._readable_job
+        self.ledger.readable = self._readable_job
         self.garbled_keys: list[bytes] = []
         # Not Admission[Row](…): calling through the alias takes a microsecond, of each enqueue and exchange.
         admission: Admission[Row] = Admission(self.ledger, now, settings.patience)
@@ -94,7 +94,7 @@ class Transaction(Transitions):
             for use in self.ledger.uses(job):
                 if Key.of(use.key).name in self.book.unsettled:
                     self.admission.touch(use.key)
-        super().come(job, entering=entering, returning=returning)
+        Transitions.come(self, job, entering=entering, returning=returning)
 
     def job(self, id: str) -> FileJob | None:
         self.ledger.flush()
@@ -205,7 +205,7 @@ class Transaction(Transitions):
     def _leaves_lines(self, job: FileJob) -> None:
         if job.spec.share is not None:
             self.ledger.shares.forget_last(job.queue, job.priority, job.spec.share)
-        self.ledger.crowd.backlog.forget(job.queue)
+        self.ledger.leave_backlog(job.queue)
 
     def _remember(self, job: Stored, attempt: PastAttempt) -> None:
         row = (
@@ -357,7 +357,7 @@ class Transaction(Transitions):
         assert slice.tag is not None
         end = min(slice.seq + MARKED, slice.tag)
         self.execute(sql("mark_backlog"), (slice.queue, slice.seq, end))
-        self.ledger.crowd.backlog.forget(slice.queue)
+        self.ledger.leave_backlog(slice.queue)
         if slice.id and end < slice.tag:
             self.execute(sql("move_slice"), (slice.id, slice.tag, end))
         elif slice.id:

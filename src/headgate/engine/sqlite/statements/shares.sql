@@ -130,9 +130,13 @@ INSERT INTO slices (kind, queue, priority, share, old, new, virtual, tag, seq) V
 -- The oldest work that is done in slices.
 SELECT id, kind, queue, priority, share, old, new, virtual, tag, seq FROM slices ORDER BY id LIMIT 1;
 
--- name: is_retagged
--- Whether some of a share's jobs have yet to be tagged anew.   ?1 queue  ?2 priority  ?3 share
-SELECT 1 FROM slices WHERE kind = 'retag' AND queue = ?1 AND priority = ?2 AND share = ?3 LIMIT 1;
+-- name: retags
+-- What is left to do where a share's jobs are tagged anew, oldest first.   ?1 queue  ?2 priority  ?3 share
+SELECT id, old FROM slices WHERE kind = 'retag' AND queue = ?1 AND priority = ?2 AND share = ?3 ORDER BY id;
+
+-- name: turn_slice
+-- Work that has not begun leads elsewhere.   ?1 id  ?2 new  ?3 tag and seq to begin at
+UPDATE slices SET new = ?2, tag = ?3, seq = ?3 WHERE id = ?1;
 
 -- name: move_slice
 -- A slice was done.   ?1 id  ?2 tag  ?3 seq
