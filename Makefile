@@ -22,7 +22,7 @@ FAST := -m "not slow and not server and not postgres" --ignore=tests/redis --ign
 PROCESSES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2 )))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-postgres test-redis chaos mutants lint format types contracts bench clean
+.PHONY: help setup demo pictures test test-fast test-postgres test-redis chaos mutants lint format types contracts bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -80,6 +80,9 @@ contracts: $(STAMP) ## Check that imports point down only
 
 bench: $(STAMP) ## Measure; make bench ARGS="..." passes arguments on
 	@$(BIN)/python -m bench $(ARGS)
+
+pictures: $(STAMP) ## Take the pictures of the operators' guide anew, in a real browser
+	@$(BIN)/python -m tests.web.browser.pictures
 
 clean: ## Remove .venv, caches and build results
 	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

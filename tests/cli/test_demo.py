@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from rich.console import Console
@@ -236,3 +239,26 @@ def test_the_demonstration_reports_to_programs(headgate: Headgate) -> None:
     report = json.loads(outcome.out)
     assert list(report) == ["ok", "seconds", "claims"]
     assert all(list(claim) == ["claim", "found", "holds"] and claim["holds"] for claim in report["claims"])
+
+
+@pytest.mark.slow(20)
+def test_the_dashboard_stands_beside_it_and_stays_until_it_is_told_to_end(tmp_path: Path) -> None:
+    command = [*COMMAND, "demo", "--web", "--plain"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        address = process.stderr.readline().partition(": ")[2].strip()
+        with urlopen(address, timeout=30) as page:  # while it runs
+            assert "Tightest keys" in page.read().decode()
+        said = "".join(iter(process.stdout.readline, f"Look around at {address} (Ctrl-C ends it)\n"))
+        assert "320 of 320 ran" in said
+        with urlopen(f"{address}jobs?state=succeeded", timeout=30) as page:
+            assert "sync_orders" in page.read().decode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        with pytest.raises(OSError, match="refused"):
+            urlopen(address, timeout=30)
+    finally:
+        process.kill()
+        process.communicate()

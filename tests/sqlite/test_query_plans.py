@@ -22,6 +22,7 @@ FOR_PEOPLE = {
     "find": "a filter may match anything",
     "find_among": "a filter may match anything",
     "in_states": "for people: the jobs of a state in the order of their arrival",
+    "waiting_for": "for people: the jobs that wait on some keys, in the order of their arrival",
     "held_counts": "the table of limits",
     "line_counts": "the table of queues; counts as far as it is told to",
     "queue_oldest": "the table of queues",

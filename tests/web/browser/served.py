@@ -1,91 +1,62 @@
-"""The dashboard of an app on a port of this machine, in a thread with a worker beside it."""
+"""The dashboard of an app on a port of this machine, on the event loop of the test, with a worker beside it."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import uvicorn
 
 from headgate import App
 from headgate.web import asgi
-from headgate.web.auth import Auth
-
-T = TypeVar("T")
-PATIENCE = 30
 
 
 class Served:
-    """`with Served(make) as served:`; `make` builds the app on the thread's own event loop."""
+    """An app that is served: `url`, and `stop()` and `start()` for a server that goes away and comes back."""
 
-    def __init__(
-        self, make: Callable[[], App], *, auth: Auth = None, concurrency: int = 60, **options: Any
-    ) -> None:
-        self._make = make
-        self._auth = auth
-        self._options = options
-        self._concurrency = concurrency
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._failed: BaseException | None = None
-        self.app: App
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+    def __init__(self, app: App, **options: Any) -> None:
+        self._application = asgi(app, **options)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port: int = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}"
 
-    def __enter__(self) -> Served:
-        self._thread.start()
-        assert self._ready.wait(PATIENCE), "the server did not start"
-        if self._failed:
-            raise self._failed
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(PATIENCE)
-        self._listening.close()
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something where the app lives."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:
-            self._failed = error
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self.app = self._make()
+    async def start(self) -> None:
+        """Listen and answer."""
         config = uvicorn.Config(
-            asgi(self.app, auth=self._auth, **self._options),
-            log_config=None,
-            timeout_graceful_shutdown=1,
-            lifespan="off",
+            self._application, port=self._port, log_config=None, lifespan="off", timeout_graceful_shutdown=1
         )
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[method-assign]
-        async with self.app:
-            serving = asyncio.create_task(server.serve(sockets=[self._listening]))
-            try:
-                await self._work()
-            finally:
-                server.should_exit = True
-                await serving
+        self._server = _Server(config)
+        self._serving = asyncio.create_task(self._server.serve())
+        while not self._server.started:
+            assert not self._serving.done(), "the server did not start"
+            await asyncio.sleep(0.01)
 
-    async def _work(self) -> None:
-        if not self._concurrency:
-            self._ready.set()
-            await self._stop.wait()
-            return
-        async with self.app.worker(concurrency=self._concurrency, name="web-1", grace=0):
-            self._ready.set()
-            await self._stop.wait()
+    async def stop(self) -> None:
+        """Cut every connection."""
+        self._server.should_exit = True
+        await self._serving
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the tests."""
+
+    def capture_signals(self) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+
+@asynccontextmanager
+async def served(app: App, *, concurrency: int = 0, **options: Any) -> AsyncGenerator[Served]:
+    """Serve an app; with `concurrency` a worker runs its jobs."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(app)
+        if concurrency:
+            await stack.enter_async_context(app.worker(concurrency=concurrency, name="web-1", grace=0))
+        server = Served(app, **options)
+        await server.start()
+        stack.push_async_callback(server.stop)
+        yield server

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from headgate import App, ConcurrencyLimit, RateLimit, Retry, current_job
-from headgate.clock import duration_us, now_us
+from headgate.clock import duration_us, from_us, now_us
 from headgate.testing import Clock
 
 MINUTES = 60
 ACCOUNT = "acct_91"
+TRIED = "sync-4711"
+"""A job that waits and has failed twice before."""
 LONG = "recalculate_discounts_for_wholesale_customers_of_a_region"
 LONG_VALUE = "eu-central-1/warehouse-of-the-northern-provinces/2026-11"
 
@@ -28,6 +31,9 @@ class LiveClock(Clock):
 
     def __call__(self) -> int:
         return now_us() + self._shift
+
+    def now(self) -> datetime:
+        return from_us(self())
 
     def catch_up(self, seconds: float) -> None:
         self._shift = min(0, self._shift + duration_us(seconds, "seconds"))
@@ -104,6 +110,31 @@ class Shop:
         ]
         jobs += [tasks["render_report"].options(id="report-2026-11").job("2026-11")]
         await app.enqueue_many(jobs)
+        await app.import_jobs([self._tried()])
+
+    def _tried(self) -> dict[str, object]:
+        now = self.clock.now()
+        trace = 'Traceback (most recent call last):\n  File "crm.py", line 88, in fetch\n    await client.get(url)'
+        attempts = [
+            {
+                "outcome": "failed",
+                "started_at": now - timedelta(seconds=began),
+                "ended_at": now - timedelta(seconds=ended),
+                "error": f"TimeoutError: no answer from the CRM in 10 s\n{trace}",
+                "worker": worker,
+            }
+            for began, ended, worker in ((150, 118, "web-3"), (94, 74, "web-1"))
+        ]
+        retry = {"attempts": 5, "delay": 12, "jitter": 0}
+        args = {"customer": 4711, "account": ACCOUNT}
+        return {
+            "id": TRIED,
+            "task": "sync",
+            "args": args,
+            "priority": 60,
+            "attempts": attempts,
+            "retry": retry,
+        }
 
 
 def _declare(shop: Shop) -> None:

@@ -7,5 +7,6 @@ tasks.py            the app that the workers run: an ordinary one
 journal.py          what the jobs write down about themselves
 worker_process.py   one worker process
 scene.py            what can be seen at one moment     picture.py, plain.py   how it is shown: live, or in lines
+dashboard.py        the page beside it, with --web
 proof.py            what the journal proves
 """

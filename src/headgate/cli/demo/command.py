@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,11 +28,15 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option("--keep", metavar="DIR", help="Leave the store, journal and logs there.")
     ] = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="With the dashboard beside it, which stays until Ctrl-C.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Watch limits at work: 320 jobs, two worker processes, one of them killed half-way.
 
     headgate demo
+    headgate demo --web
     headgate demo | tee demo.log
     headgate demo --keep here; headgate jobs --url sqlite:///here/demo.db
 
@@ -45,6 +50,7 @@ def demo(
     with ExitStack() as stack:
         stack.enter_context(_stopped_by_signals())
         story = _story(stack, keep)
+        address = _serve(stack, story) if web else None
         if json:
             _play_silently(story)
         elif plain or not sys.stdout.isatty():
@@ -52,7 +58,9 @@ def demo(
         else:
             _play_live(story)
         claims = _proof(story)
-    _conclude(claims, story, json)
+        _conclude(claims, story, json)
+        if address is not None:
+            _stay(address, json)
     if keep is not None and not json:
         typer.echo(f"\nLook around: headgate jobs --url {story.url}")
     if not all(claim.holds for claim in claims):
@@ -73,6 +81,26 @@ def _story(stack: ExitStack, keep: Path | None) -> Story:
         if any(folder.iterdir()):
             raise ConfigError(f"--keep {keep}: the folder is not empty")
     return Story(folder)
+
+
+def _serve(stack: ExitStack, story: Story) -> str:
+    """The dashboard beside the story, which says where it is."""
+    from headgate.app.app import App
+    from headgate.cli.demo.dashboard import dashboard
+
+    with App(story.url) as app:
+        app.migrate_sync()
+    address = stack.enter_context(dashboard(story.url, story.folder))
+    typer.echo(f"The dashboard: {address}", err=True)
+    return address
+
+
+def _stay(address: str, json: bool) -> None:
+    """Until Ctrl-C or SIGTERM, which end it in good order."""
+    if not json:
+        typer.echo(f"\nLook around at {address} (Ctrl-C ends it)")
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class Story:
         self.ids: list[str] = []
         self.events: list[Event] = []
         self.recovered_at: float | None = None
-        self._folder = folder
+        self.folder = folder
         self._customers = CustomerRows()
         self._numbers = Numbers({"succeeded": 0}, (0, 0), 0, {})
         self._began = time.monotonic()
@@ -61,8 +61,8 @@ class Story:
         self._tell(f"{TOTAL} jobs of {CUSTOMERS} customers enqueued in {took:.0f} ms, due in eight waves")
 
     def _hire(self) -> None:
-        journal = self._folder / "journal.jsonl"
-        self.processes = [WorkerProcess(name, self._folder, self.url, journal) for name in ("A", "B")]
+        journal = self.folder / "journal.jsonl"
+        self.processes = [WorkerProcess(name, self.folder, self.url, journal) for name in ("A", "B")]
         pids = " and ".join(str(process.pid) for process in self.processes)
         self._tell(f"two worker processes started: A and B (pids {pids})")
 

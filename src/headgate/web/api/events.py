@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
 
 import msgspec
 from starlette.responses import StreamingResponse
 
+from headgate.errors import JobNotFound
 from headgate.web.api.shown import update_shown
 from headgate.web.events import Event
 from headgate.web.route import EVENT_STREAM, Call, Route
@@ -37,10 +39,11 @@ async def job_events(call: Call) -> StreamingResponse:
     redacts = call.settings.redact is not None
 
     async def told() -> AsyncGenerator[bytes]:
-        async for update in handle.stream():
-            info = await handle.info() if redacts else None
-            shown = update_shown(update, info, call.who, call.settings)
-            yield Event("job", msgspec.json.encode(shown)).wire
+        with suppress(JobNotFound):  # deleted meanwhile: there is nothing more to tell
+            async for update in handle.stream():
+                info = await handle.info() if redacts else None
+                shown = update_shown(update, info, call.who, call.settings)
+                yield Event("job", msgspec.json.encode(shown)).wire
 
     return _stream(call.streams.counted(told()))
 

@@ -33,21 +33,33 @@ function changed() {
   }, RENEWS);
 }
 
-function follow() {
+const AGAIN = 2000;
+const events = ["totals", "queues", "limits", "workers", "job", "available"];
+const ended = ["succeeded", "failed", "cancelled"];
+
+// A stream that breaks is opened again by the browser, one that is refused only by us; not by all browsers at once.
+let source = null;
+function follow(missed) {
   const about = document.body.dataset.events;
   if (!about) return;
-  let lost = false;
-  const source = new EventSource(api + about);
-  source.onopen = () => { say("on", "live"); if (lost) changed(); lost = false; };
-  source.onerror = () => { say("off", "not connected"); lost = true; };
-  for (const name of ["queues", "workers", "totals", "limits", "job", "available"]) source.addEventListener(name, changed);
+  source = new EventSource(api + about);
+  source.onopen = () => {
+    say("on", "live");
+    if (missed) changed();
+    missed = false;
+  };
+  source.onerror = () => {
+    say("off", "not connected");
+    missed = true;
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => follow(true), AGAIN * (1 + Math.random()));
+  };
+  for (const name of events) source.addEventListener(name, changed);
   source.addEventListener("unavailable", () => say("off", "the store cannot be reached"));
   source.addEventListener("available", () => say("on", "live"));
   source.addEventListener("job", (event) => {
-    if (["succeeded", "failed", "cancelled"].includes(JSON.parse(event.data).state)) {
-      source.close();
-      say("on", "ended");
-    }
+    if (!ended.includes(JSON.parse(event.data).state)) return;
+    source.close();
+    say("on", "ended");
   });
 }
 
@@ -62,11 +74,12 @@ function renewAnyhow() {
 }
 
 document.addEventListener("htmx:afterSwap", () => {
+  if (source?.readyState === EventSource.OPEN && !held()) say("on", "live");
   setClock();
   tellTimes(document);
   document.dispatchEvent(new CustomEvent("headgate:renewed"));
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden && document.body.dataset.events) renew(); });
 document.addEventListener("htmx:sendError", () => say("off", "not connected"));
-follow();
+follow(false);
 renewAnyhow();
