@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headgate.clock import SECOND
 from headgate.engine.contract import Succeeded
 from headgate.job import JobState
@@ -197,14 +199,18 @@ async def test_a_job_is_an_ordinary_one_after_its_attempt(world: World) -> None:
     assert await claim(world, threads=1) == ["sync"]
 
 
-async def test_a_suspect_without_a_thread_keeps_no_other_suspect_waiting(world: World) -> None:
+@pytest.mark.parametrize("losses", [1, 3])
+async def test_a_suspect_without_a_thread_keeps_no_other_suspect_waiting(world: World, losses: int) -> None:
+    """Not even a grave one, beside which no other is taken on."""
     await prepared(world)
     await world.fill(2, task="sync", prefix="s")
     await world.enqueue("a")
-    assert await claim(world, threads=None) == ["s1", "s2", "a"]
-    await world.lose()
-    await prepared(world)
+    for _ in range(losses):
+        assert await claim(world, threads=None) == ["s1", "s2", "a"]
+        await world.lose()
+        await prepared(world)
     assert await claim(world, threads=0) == ["a"]
+    await world.end("a")
     assert await claim(world, threads=1) == ["s1"]
 
 
@@ -226,6 +232,10 @@ async def test_ten_thousand_jobs_without_a_thread_do_not_keep_an_asynchronous_on
     assert (answer.attempts, answer.more) == ((), False), "what stands aside is not looked at again"
     assert len(await claim(world, threads=3, want=10)) == 3
     assert (await world.engine.queues())[0].ready == 9997
+    await world.enqueue("later", priority=1)
+    assert (await claim(world, threads=1, want=10))[1:] == ["later"], (
+        "no more are looked at than there are threads for"
+    )
 
 
 async def test_waiting_for_a_thread_does_not_change_when_they_are_due(world: World) -> None:

@@ -176,7 +176,7 @@ HERD = Herd(
     [*MUTANTS, *rates.POSTGRES],
     [
         ["tests/conformance", "-k", "postgres", "-m", "not slow"],
-        ["tests/postgres", "-m", "not slow"],
+        ["tests/postgres"],
         ["tests/model", "-k", "postgres", "-m", "not slow"],
         ["tests/processes", "-k", "postgres"],
     ],

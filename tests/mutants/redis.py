@@ -55,7 +55,6 @@ MUTANTS = [
     Mutant(ADMISSION, "  if started then claimer.spare = claimer.spare - 1 end\n", "", "threads that are taken are there for the next job"),
     Mutant(ADMISSION, "    if threads > claimer.spare then return false end\n", "", "a short cut starts jobs for which there is no thread"),
     Mutant(LEDGER, "  if why == 'aside' then job.offered_by, job.units = false, 0 end", "  job.offered_by, job.units = false, 0", "a job without a thread loses its offer"),
-    Mutant(EXCHANGE, "  return not is_counted(claimer, task) or claimer.spare > 0", "  return true", "jobs without a thread are met again and again"),
     Mutant(EXCHANGE, "    one.runs = may_read(record, 'aside', one.job.need.task)", "    one.runs = record.known[one.job.need.task]", "a suspect without a thread holds others back"),
     # restarts
     Mutant(RESTART, "  if wrong then Store.refuse(unpack(wrong)) end\n", "", "a restart may name a limit that is not declared"),

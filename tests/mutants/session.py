@@ -53,7 +53,7 @@ class Session:
         first = self._next(STARTING)
         if not isinstance(first, Collected):
             self.close()
-            raise CannotCollect(f"pytest ended with code {self._process.returncode}: {self._said()}")
+            raise self._ended()
         self.tests = first.tests
 
     def __enter__(self) -> Self:
@@ -65,7 +65,8 @@ class Session:
     def close(self) -> None:
         """End it and what it has started."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(20)
         _kill(self._process.pid)
@@ -87,7 +88,7 @@ class Session:
                     running = None
                     ran.append(event)
                 case None if self._process.poll() is not None:
-                    raise CannotCollect(f"pytest ended with code {self._process.returncode}: {self._said()}")
+                    raise self._ended()
                 case _:
                     hangs = True
                     _kill(fork)
@@ -96,6 +97,12 @@ class Session:
         if not ran:
             raise CannotCollect(f"the fork ran no test: {self._said()}")
         return ran
+
+    def _ended(self) -> Exception:
+        """A process that was killed from outside says nothing about a mutant."""
+        code = self._process.returncode
+        kind = CannotCollect if code >= 0 else InterruptedError
+        return kind(f"pytest ended with code {code}: {self._said()}")
 
     def _next(self, patience: float) -> Event | None:
         try:

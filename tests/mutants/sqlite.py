@@ -163,7 +163,7 @@ MUTANTS = [
     # claims
     Mutant(CLAIM, "        return sorted(names - self.context.paused)", "        return sorted(names)", "paused queues are worked by workers of all queues"),
     Mutant(CLAIM, "if name not in self.context.paused]", "]", "paused queues are worked by workers that name them"),
-    Mutant(CLAIM, "        fit = set(self._room().first(job for job in found if job.task in self.context.known))", "        fit = set(found)", "any number of suspects run beside each other"),
+    Mutant(CLAIM, "        fit = set(self._room().first(job for job in found if job.task in able))", "        fit = set(found)", "any number of suspects run beside each other"),
 ]  # fmt: skip
 
 HERD = Herd(

@@ -59,7 +59,7 @@ class ReadyJobs:
         return (why == NO_THREAD or task in self.worker.tasks) and task not in self.without
 
     def _suspects(self, groups: Iterable[Sequence[str]], most: int) -> list[Stored]:
-        """The gravest suspects, as far as the worker has room for them. What it does not know will be set aside."""
+        """The gravest suspects, as far as the worker has room for them. What it cannot start will be set aside."""
         if not self.store.suspects and not self.store.suspects_aside:
             return []
         found: list[Stored] = []
@@ -70,8 +70,9 @@ class ReadyJobs:
         found.sort(key=lambda job: -gravity(job.suspicion))
         running = self.store.running.get(self.worker.id, {}).values()
         room = Room(self.worker.concurrency, (level(job, self.now) for job in running))
-        fit = set(room.first(job for job in found if job.task in self.worker.tasks))
-        return [job for job in found if job in fit or job.task not in self.worker.tasks]
+        able = self.worker.tasks.difference(self.without)
+        fit = set(room.first(job for job in found if job.task in able))
+        return [job for job in found if job in fit or job.task not in able]
 
     def _first(self, line: JobLine, most: int) -> list[Stored]:
         """The first of a line of suspects; only light ones where the worker wants no others."""

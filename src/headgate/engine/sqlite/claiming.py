@@ -178,7 +178,7 @@ class ReadyJobs:
     # ── suspects (rule 15) ───────────────────────────────────────────────────────────────────────────────────────
 
     def _suspects(self, most: int) -> list[Candidate]:
-        """The gravest suspects, as far as the worker has room for them. What it does not know will be set aside."""
+        """The gravest suspects, as far as the worker has room for them. What it cannot start will be set aside."""
         found: list[Candidate] = []
         aside = {grave: self._aside(grave) for grave in self.gravities}
         for queues in self._groups(pair for pairs in aside.values() for pair in pairs):
@@ -189,8 +189,9 @@ class ReadyJobs:
         found.sort(key=lambda job: -gravity(job.suspicion))
         if not found:
             return found
-        fit = set(self._room().first(job for job in found if job.task in self.context.known))
-        return [job for job in found if job in fit or job.task not in self.context.known]
+        able = set(self.context.known).difference(self.without)
+        fit = set(self._room().first(job for job in found if job.task in able))
+        return [job for job in found if job in fit or job.task not in able]
 
     def _suspects_of(
         self, queues: Collection[str], aside: Sequence[Aside], most: int, grave: int
