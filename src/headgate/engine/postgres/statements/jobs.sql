@@ -34,7 +34,8 @@ SELECT f.seq FROM headgate._find($1, NULL, NULL, NULL, NULL, NULL, NULL, $2, $3,
 -- $7 how many
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
        unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
-       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers
+       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers,
+       share, tag, start_by, use_numbers::text[]
 FROM headgate._jobs j
 WHERE j.seq = ANY ($1::bigint[]) AND ($2::text IS NULL OR j.queue = $2) AND ($3::text IS NULL OR j.task = $3)
   AND ($4::text IS NULL OR j.tenant = $4) AND ($5::text IS NULL OR j.unique_key = $5)
