@@ -196,7 +196,7 @@ MUTANTS = [
     ),
     Mutant(
         MOVES,
-        '**({} if verdict.outcome in BACK_AS_THEY_WERE else INNOCENT)',
+        "**({} if verdict.outcome in BACK_AS_THEY_WERE else INNOCENT)",
         "**{}",
         "a suspect that fails by itself stays suspect",
     ),
