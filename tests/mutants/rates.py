@@ -43,7 +43,7 @@ MEMORY = [
     Mutant(BOOK, "1 if limit.algorithm == \"leaky\" else", "1 if False else", LEAKY),
     Mutant(BOOK, "1 if limit.algorithm == \"leaky\" else", "1 if limit.algorithm == \"leaky\" and number == limit.max else", LEAKY_OVERRIDE),
     Mutant(ADMISSION, "        return min(times, default=None)", "        return max(times, default=None)", QUEUES),
-    Mutant(ADMISSION, "                self.ledger.park(job, use, 0)\n                self._touch_rate(use.key)\n", "                self.ledger.park(job, use, 0)\n", NEWCOMER),
+    Mutant(ADMISSION, "                    self.ledger.park(job, use, 0)\n                    self._touch_line(use.key)\n", "                    self.ledger.park(job, use, 0)\n", NEWCOMER),
     Mutant(ADMISSION, "        return self.ledger.meter(key).free(rule, self.now) if rule.limit else 0", "        return self.ledger.meter(key).free(rule, self.now)", SHUT),
 ]  # fmt: skip
 
