@@ -117,3 +117,15 @@ async def test_the_key_is_free_when_the_job_is_deleted(world: World) -> None:
     await world.delete("a")
     (answer,) = await world.enqueue_all(world.job("b", unique="u"))
     assert answer.created
+
+
+async def test_a_retry_does_not_keep_the_key_for_longer(world: World) -> None:
+    await world.enqueue("a", unique="u", unique_for=60 * SECOND)
+    await world.claim()
+    await world.fail("a", retry=10)
+    await world.later(10)
+    assert await world.claim() == ["a"]
+    await world.end("a")
+    await world.later(50)
+    (answer,) = await world.enqueue_all(world.job("b", unique="u", unique_for=60 * SECOND))
+    assert (answer.id, answer.created) == ("b", True)

@@ -202,3 +202,13 @@ async def test_a_dropped_job_can_be_restarted(world: World) -> None:
     (verdict,) = await world.restart("j2")
     assert verdict.done
     assert await world.claim() == ["j2"]
+
+
+async def test_a_full_queue_takes_back_what_comes_back_uncounted(world: World) -> None:
+    await world.limit("queue:default", None, max_waiting=1, on_overflow="drop_newest")
+    await world.enqueue("a")
+    await world.claim()
+    await world.enqueue("b")
+    await world.met()
+    await world.release("a")
+    assert sorted(await world.claim()) == ["a", "b"]

@@ -124,3 +124,14 @@ async def test_a_job_that_was_due_later_brings_its_number_again(world: World) ->
     assert [line.key for line in await world.engine.limits("user", now=world.now)] == ["user"]
     await world.later(10)
     assert await world.claim() == ["j1"]
+
+
+async def test_a_retry_does_not_bring_its_old_number_back(world: World) -> None:
+    await world.limit("user", None, per_key=True)
+    await world.enqueue("a", ("user=1", 1, 1))
+    await world.claim()
+    await world.enqueue("b", ("user=1", 1, 2))
+    await world.fail("a", retry=1)
+    await world.later(1)
+    assert (await world.status("user=1")).max == 2
+    assert sorted(await world.claim()) == ["a", "b"]

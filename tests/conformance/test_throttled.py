@@ -135,3 +135,27 @@ async def test_a_cancelled_job_that_is_throttled_ends(world: World) -> None:
     await world.cancel("a")
     await world.throttle("a", 10)
     assert await world.state("a") is JobState.CANCELLED
+
+
+async def test_a_throttled_job_takes_its_old_place(world: World) -> None:
+    await world.rate("api", 60, per=60)
+    await world.enqueue("a", "api")
+    await world.claim()
+    world.move(1)
+    await world.enqueue("b", "api")
+    world.move(1)
+    await world.throttle("a", 12)
+    assert await world.claim() == []
+    await world.later(12)
+    assert await world.claim() == ["a"]
+
+
+async def test_a_shorter_throttle_leaves_a_longer_one(world: World) -> None:
+    await world.limit("crm", 8)
+    await world.fill(10, "crm")
+    running = await world.claim()
+    await world.throttle(running[0], 20)
+    await world.throttle(running[1], 5)
+    await world.end(*running[2:])
+    await world.later(6)
+    assert await world.claim() == []
