@@ -6,6 +6,7 @@ what runs on Redis 6.2, which shares its scripts with Valkey: slow tests that pa
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -19,7 +20,11 @@ REDIS, OLD_REDIS, POSTGRES = ("valkey", "redis"), ("redis6",), ("postgres",)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What the processes of a run share goes when the first of them ends, which is the last to end."""
+    """What the processes of a run share goes when the first of them ends, which is the last to end.
+
+    A run in the background of a shell ignores SIGINT, and so would the programs that tests start and interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         postgres_binaries.begin_run()
 

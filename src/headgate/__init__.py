@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
     from headgate.app.failures import FailureGroup, Failures
+    from headgate.app.fair_shares import ShareInfo, WeightInfo
     from headgate.app.filters import StateName
     from headgate.app.handle import JobHandle
     from headgate.app.importing import ImportAttempt, ImportRecord, ImportRetry
     from headgate.app.info import AttemptInfo, JobInfo, LimitInfo, OverrideInfo, QueueInfo, WorkerInfo
     from headgate.app.schedules import ScheduleInfo
+    from headgate.app.slots import Slot
     from headgate.app.steering import Changed
     from headgate.app.store_info import (
         HistoryInfo,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from headgate.app.task import AsyncTask, SyncTask, Task
     from headgate.app.task_set import TaskSet
     from headgate.errors import (
+        BacklogFull,
         CancelJob,
         ConfigError,
         EngineError,
@@ -52,14 +55,16 @@ if TYPE_CHECKING:
         RaisedInProcess,
         RetryLater,
         SchemaMismatch,
+        SlotLost,
         Snooze,
         StaleMessage,
+        Throttled,
         WrongState,
     )
     from headgate.hooks.context import JobContext, current_job
     from headgate.hooks.dependencies import Depends
     from headgate.job import JobState
-    from headgate.limits import ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
+    from headgate.limits import Adapt, ConcurrencyLimit, FloatingLimit, FloatingLimitView, RateLimit
     from headgate.limits.imported import ImportLimit
     from headgate.retry import Retry
     from headgate.sealing import Codec, ContextCodec, PayloadContext, SealedPayload
@@ -68,10 +73,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Adapt",
     "App",
     "AsyncTask",
     "AttemptInfo",
     "AuditReport",
+    "BacklogFull",
     "CancelJob",
     "Changed",
     "Codec",
@@ -121,6 +128,9 @@ __all__ = [
     "ScheduleInfo",
     "SchemaMismatch",
     "SealedPayload",
+    "ShareInfo",
+    "Slot",
+    "SlotLost",
     "Snooze",
     "SqlResult",
     "StaleMessage",
@@ -129,8 +139,10 @@ __all__ = [
     "Task",
     "TaskDefaults",
     "TaskSet",
+    "Throttled",
     "TotalsInfo",
     "WaiterInfo",
+    "WeightInfo",
     "Worker",
     "WorkerInfo",
     "WrongState",
@@ -145,12 +157,13 @@ _ROOMS = {
     "hooks.dependencies": ("Depends",),
     "app.explain": ("Explanation",),
     "app.failures": ("FailureGroup", "Failures"),
+    "app.fair_shares": ("ShareInfo", "WeightInfo"),
     "app.filters": ("StateName",),
     "app.handle": ("JobHandle",),
     "app.importing": ("ImportAttempt", "ImportRecord", "ImportRetry"),
     "app.info": ("AttemptInfo", "JobInfo", "LimitInfo", "OverrideInfo", "QueueInfo", "WorkerInfo"),
     "job": ("JobState",),
-    "limits": ("ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
+    "limits": ("Adapt", "ConcurrencyLimit", "FloatingLimit", "FloatingLimitView", "RateLimit"),
     "limits.imported": ("ImportLimit",),
     "app.schedules": ("ScheduleInfo",),
     "app.steering": ("Changed",),
@@ -158,6 +171,7 @@ _ROOMS = {
     "retry": ("Retry",),
     "sealing": ("Codec", "ContextCodec", "PayloadContext", "SealedPayload"),
     "app.defaults": ("TaskDefaults",),
+    "app.slots": ("Slot",),
     "app.stream": ("JobUpdate",),
     "app.task": ("AsyncTask", "SyncTask", "Task"),
     "app.task_set": ("TaskSet",),

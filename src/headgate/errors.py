@@ -6,7 +6,9 @@ HeadgateError
 ├── JobNotFound           no job has this id
 ├── LimitNotFound         no limit of this name is declared
 ├── JobExists             a job with this id (or this unique key) is there already
+├── BacklogFull           as many jobs wait as may; nothing was stored
 ├── WrongState            the job is not in a state in which this can be done
+├── SlotLost              a slot of app.slot() is this code's no longer
 ├── LeaseLost             the worker no longer owns what it reports about
 ├── StaleMessage          a worker's message that a later one has overtaken
 ├── LifespanError         the lifespan of an app failed, so its worker does not work
@@ -19,7 +21,7 @@ HeadgateError
     └── SchemaMismatch        is newer than this code, or is not a Headgate store
 
 JobControl                raised *by task code* to say how the attempt ends; never an error
-├── RetryLater · Snooze · CancelJob · FailJob
+├── RetryLater · Snooze · Throttled · CancelJob · FailJob
 """
 
 from __future__ import annotations
@@ -55,6 +57,14 @@ class JobExists(HeadgateError):
         self.job_id = job_id
 
 
+class BacklogFull(HeadgateError):
+    """As many jobs wait for a limit, or in a queue, as may (`max_waiting`); nothing was stored. `limit` is its key."""
+
+    def __init__(self, message: str, limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
 class WrongState(HeadgateError):
     """The job is not in a state in which this can be done; the message names the state."""
 
@@ -65,6 +75,10 @@ class WrongState(HeadgateError):
 
 class LeaseLost(HeadgateError):
     """The worker's lease lapsed, or the attempt is no longer its own: the report changed nothing."""
+
+
+class SlotLost(HeadgateError):
+    """A slot that code held with `app.slot()` was taken back: its lease lapsed, or an operator cancelled it."""
 
 
 class StaleMessage(HeadgateError):
@@ -154,6 +168,21 @@ class Snooze(JobControl):
     def __init__(self, delay: float | timedelta) -> None:
         super().__init__("snoozed")
         self.delay = _checked(delay, "Snooze(delay=)")
+
+
+class Throttled(JobControl):
+    """A service that the task called said: not now (429). The job comes back as it was, uncounted, and the key of its
+    limit is closed for `retry_after`, for all jobs; then it opens bit by bit.
+
+    `limit` names the one that is meant; without it that is its rate, else its concurrency limit.
+    """
+
+    def __init__(self, retry_after: float | timedelta, limit: str | None = None) -> None:
+        super().__init__("throttled" if limit is None else f"throttled by {limit}")
+        self.retry_after = _checked(retry_after, "Throttled(retry_after=)")
+        if limit is not None and not (isinstance(limit, str) and limit):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"Throttled(limit={limit!r}): the name of a limit of the task is needed")
+        self.limit = limit
 
 
 def _checked(delay: float | timedelta, what: str) -> float | timedelta:

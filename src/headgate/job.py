@@ -69,7 +69,10 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
 }
 """Every change of state there is. Only restart and re-import leave an ended state; nothing leaves `succeeded`."""
 
-AttemptOutcome = Literal["succeeded", "failed", "cancelled", "lost", "snoozed", "released"]
+AttemptOutcome = Literal["succeeded", "failed", "cancelled", "lost", "snoozed", "released", "throttled"]
+OnConflict = Literal["return", "raise", "replace", "update"]
+Charge = Literal["starts", "time"]
+"""What a fair share is charged for: each start, or the time for which attempts held their slots."""
 
 
 class PastAttempt(msgspec.Struct, frozen=True, array_like=True):
@@ -85,7 +88,10 @@ class PastAttempt(msgspec.Struct, frozen=True, array_like=True):
 
 class NewJob(msgspec.Struct, Generic[R], frozen=True, gc=False):
     """What is enqueued; R is what its task returns. `at` (a point in time) beats `delay` (from the store's now);
-    neither means now."""
+    neither means now. `start_by` and `start_within` likewise say until when it must have started, if ever.
+
+    `at_most` bounds how long updates of a job with this unique key can put off its start; `unique_for` keeps its key
+    taken for so long after its first start. `share` is whose part of the queue's starts the job belongs to."""
 
     id: str
     task: str
@@ -99,14 +105,21 @@ class NewJob(msgspec.Struct, Generic[R], frozen=True, gc=False):
     retry: RetryPolicy = RetryPolicy()
     timeout: int | None = None
     unique: str | None = None
-    on_conflict: Literal["return", "raise", "replace"] = "return"
+    on_conflict: OnConflict = "return"
     metadata: str | None = None
     retention: int | None = None
     headers: str | None = None
+    start_within: int | None = None
+    start_by: int | None = None
+    at_most: int | None = None
+    unique_for: int | None = None
+    share: str | None = None
+    charge: Charge = "starts"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored job as every engine shows it. `suspicion` and `lost` (rule 15) speak of unfinished jobs only."""
+    """A stored job as every engine shows it. `suspicion` and `lost` (rule 15) speak of unfinished jobs only; `start_by`
+    of jobs that have not started."""
 
     id: str
     task: str
@@ -137,3 +150,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     suspicion: int = 0
     lost: int = 0
     headers: str | None = None
+    start_by: int | None = None
+    share: str | None = None
+    tag: int = 0

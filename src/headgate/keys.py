@@ -49,10 +49,12 @@ class Key(msgspec.Struct, frozen=True, gc=False):
 
 
 class Use(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A job's need of one key: one slot of a concurrency key, `units` tokens of a rate key."""
+    """A job's need of one key: `units` of a concurrency key's slots or of a rate key's tokens. `number` is the limit's
+    number that the job brings for this key, if any."""
 
     key: str
     units: int = 1
+    number: int | None = None
 
 
 def is_rate(ident: str) -> bool:
@@ -65,13 +67,18 @@ def slots(uses: Iterable[Use]) -> list[str]:
     return [use.key for use in uses if use.key[0] != "r"]
 
 
-def canonical(uses: Iterable[tuple[Key, int]]) -> tuple[Use, ...]:
-    """A job's needs in the one global order (rule 6); repeated keys count once, with the largest cost."""
+def canonical(uses: Iterable[tuple[Key, int] | tuple[Key, int, int | None]]) -> tuple[Use, ...]:
+    """A job's needs in the one global order (rule 6); repeated keys count once, with the largest cost and the smallest
+    number that is brought."""
     units: dict[Key, int] = {}
-    for key, cost in uses:
+    numbers: dict[Key, int] = {}
+    for key, cost, *brought in uses:
         units[key] = max(cost, units.get(key, 0))
+        for number in brought:
+            if number is not None:
+                numbers[key] = min(number, numbers.get(key, number))
     ordered = sorted(units, key=lambda k: (k.rate, k.text, k.tenant))
-    return tuple(Use(key.ident, units[key]) for key in ordered)
+    return tuple(Use(key.ident, units[key], numbers.get(key)) for key in ordered)
 
 
 def check_name(name: str, what: str = "limit name") -> str:

@@ -108,7 +108,7 @@ async def spoilt() -> AsyncIterator[tuple[App, Any]]:
     assert isinstance(engine, MemoryEngine)
     store = engine._store  # pyright: ignore[reportPrivateUsage]
     await first.cancel()
-    store.hold("c0:key=1", Holding(store.jobs[first.id], 0, False))
+    store.hold("c0:key=1", Holding(store.jobs[first.id], 0, 1, False))
     store.change(
         store.jobs[second.id],
         state=JobState.WAITING,

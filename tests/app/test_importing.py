@@ -100,7 +100,7 @@ async def test_records_may_be_objects(app: App, clock: Clock):
         (record(limits=[{"name": "a=b", "max": 1}]), "contains '='"),
         (record(limits=[{"name": "user", "max": -1}]), "from 0 (closed)"),
         (record(limits=[{"name": "user", "max": 1, "per": 5}]), "per has no meaning for a concurrency limit"),
-        (record(limits=[{"name": "user", "max": 1, "cost": 2}]), "cost has no meaning"),
+        (record(limits=[{"name": "user", "max": 1, "cost": 2}]), "above its maximum of 1"),
         (record(limits=[{"name": "api", "kind": "rate", "max": 1}]), "a rate needs per"),
         (
             record(limits=[{"name": "api", "kind": "rate", "max": 1, "per": 1, "cost": 2}]),
@@ -111,7 +111,10 @@ async def test_records_may_be_objects(app: App, clock: Clock):
             "max has no meaning for a floating limit",
         ),
         (record(limits=[{"name": "llm", "kind": "floating"}]), "'llm' is not declared"),
-        (record(limits=[{"name": "sync.customer", "max": 2}]), "twice with different values: 1 and 2"),
+        (
+            record(limits=[{"name": "sync.customer", "max": 1, "max_waiting": 2}]),
+            "twice with different values: 1 and 1 with max_waiting=2",
+        ),
         (record(limits=[{"name": "user", "max": 1, "colour": 1}]), "unknown field `colour`"),
         (record(limits=[{"name": f"u{n}", "max": 1} for n in range(16)]), "would have 17 limits"),
         (5, "Expected `object`, got `int`"),

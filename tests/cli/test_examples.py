@@ -23,6 +23,7 @@ PROMISES = {
         "PayloadError: there is no key '2025'",
         "without a codec: sealed, 5",
     ],
+    "llm_tokens": ["500 calls", "refused with 429: 0"],
     "import_history": ["done: succeeded", "over: failed", "half: succeeded on attempt 2, 'sent to jean'"],
 }
 

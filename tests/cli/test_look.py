@@ -33,6 +33,8 @@ JOB_FIELDS = [
     "lost",
     "retry",
     "unique",
+    "expires",
+    "share",
     "metadata",
     "headers",
     "cancel_requested",
@@ -55,6 +57,12 @@ LIMIT_FIELDS = [
     "burst",
     "algorithm",
     "exact",
+    "tokens",
+    "next_at",
+    "brought",
+    "brought_before",
+    "reason",
+    "opens_at",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.clock import SECOND
 from headgate.engine.contract import KeyInUse
-from headgate.engine.rules.in_force import KEEP_COMPUTED
+from headgate.engine.rules.in_force import KEEP_NUMBERS
 from tests.support.world import World
 
 
@@ -113,7 +113,7 @@ async def test_a_number_is_forgotten_an_hour_after_it_was_computed_unless_its_ke
     async def known() -> list[tuple[str, int | None]]:
         return [(line.key, line.max) for line in await world.engine.limits("F", now=world.now)]
 
-    await world.later(KEEP_COMPUTED / SECOND - 1)
+    await world.later(KEEP_NUMBERS / SECOND - 1)
     assert await known() == [("F", 1), ("F=held", 2), ("F=idle", 2), ("F=waited", 0)]
     await world.later(1)
     assert await known() == [("F", 1), ("F=held", 2), ("F=waited", 0)]

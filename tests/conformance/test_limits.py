@@ -357,7 +357,7 @@ async def test_the_table_of_limits_can_be_asked_for_one_name(world: World) -> No
 async def test_a_rate_is_shown_with_its_numbers(world: World) -> None:
     await world.rate("R", 5, per=60, burst=2, algorithm="token_bucket")
     assert await world.status("R") == LimitStatus(
-        "R", "R", "", "rate", 5, 5, None, 0, 0, 60 * SECOND, 2, "token_bucket"
+        "R", "R", "", "rate", 5, 5, None, 0, 0, 60 * SECOND, 2, "token_bucket", tokens=2
     )
 
 

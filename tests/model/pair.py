@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,18 @@ KEYS = [
 ]
 
 Command = Callable[[Engine], Coroutine[Any, Any, Any]]
+Questions = Callable[[Engine], dict[str, Coroutine[Any, Any, Any]]]
 
 
 class Pair:
     """A reference and a rival."""
 
-    def __init__(self, reference: str, rival: str) -> None:
+    def __init__(
+        self, reference: str, rival: str, keys: Sequence[str] = KEYS, more: Questions | None = None
+    ) -> None:
         self.names = (reference, rival)
+        self.keys = keys
+        self.more = more or _no_more
         self.turns = 0
         self.runner = asyncio.Runner()
         self.directory = tempfile.TemporaryDirectory()
@@ -64,7 +69,10 @@ class Pair:
         """Everything they show is the same, and the audit finds nothing in either."""
         self.turns += 1
         asked = IDS[self.turns % len(IDS)]
-        shown = [self.runner.run(_all_that_shows(engine, now, asked)) for engine in self.engines]
+        shown = [
+            self.runner.run(_all_that_shows(engine, now, asked, self.keys, self.more))
+            for engine in self.engines
+        ]
         for what, first in shown[0].items():
             second = shown[1][what]
             assert first == second, (
@@ -89,7 +97,13 @@ def _comparable(answer: Any) -> Any:
     return answer
 
 
-async def _all_that_shows(engine: Engine, now: int, asked: str) -> dict[str, Any]:
+def _no_more(engine: Engine) -> dict[str, Coroutine[Any, Any, Any]]:
+    return {}
+
+
+async def _all_that_shows(
+    engine: Engine, now: int, asked: str, keys: Sequence[str], more: Questions
+) -> dict[str, Any]:
     snapshot = await engine.snapshot(now=now)
     waiting = [view.id for view in snapshot.jobs if view.waiting_on is not None]
     questions = {
@@ -109,9 +123,10 @@ async def _all_that_shows(engine: Engine, now: int, asked: str) -> dict[str, Any
         "ticks": engine.ticks(["nightly"]),
         "paused schedules": engine.paused_schedules(),
         "totals": engine.totals(),
-        "keys": engine.keys(KEYS, holders=2, waiters=3, now=now),
+        "keys": engine.keys(keys, holders=2, waiters=3, now=now),
         "tightest keys": _tightest(engine, now),
         "history": engine.history(0, step=HISTORY_MINUTE, each=True, now=now),
+        **more(engine),
     }
     answers = await asyncio.gather(*questions.values())
     return {
@@ -120,6 +135,7 @@ async def _all_that_shows(engine: Engine, now: int, asked: str) -> dict[str, Any
         "free": dict(snapshot.free),
         "timers": dict(snapshot.timers),
         "most": dict(snapshot.most),
+        "units": {key: dict(units) for key, units in snapshot.units.items()},
         "registered workers": snapshot.workers,
         **dict(zip(questions, answers, strict=True)),
     }

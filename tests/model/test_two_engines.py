@@ -53,7 +53,7 @@ class TwoEngines(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pair = Pair("memory", self.rival)
+        self.pair = self.opened()
         self.judge = Judge()
         self.now = START
         self.next_due: int | None = None
@@ -61,6 +61,10 @@ class TwoEngines(RuleBasedStateMachine):
         self.numbers = dict.fromkeys(words.WORKER_IDS, 0)
         self.starts: list[tuple[str, int]] = []
         self.snapshot: Snapshot | None = None
+
+    def opened(self) -> Pair:
+        """Both stores, empty."""
+        return Pair("memory", self.rival)
 
     def teardown(self) -> None:
         self.pair.close()
@@ -337,11 +341,11 @@ def _spec(job: Job) -> NewJob:
     return NewJob(id=job.id, task=job.task, queue=job.queue, tenant=job.tenant, uses=job.uses)
 
 
-_EXPLORING = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
-_SETTINGS = settings(
-    max_examples=int(os.environ.get("HEADGATE_MODEL_EXAMPLES", "1000" if _EXPLORING else "60")),
-    stateful_step_count=int(os.environ.get("HEADGATE_MODEL_STEPS", "60" if _EXPLORING else "40")),
-    derandomize=not _EXPLORING,
+EXPLORING = os.environ.get("HYPOTHESIS_PROFILE") == "explore"
+SETTINGS = settings(
+    max_examples=int(os.environ.get("HEADGATE_MODEL_EXAMPLES", "1000" if EXPLORING else "60")),
+    stateful_step_count=int(os.environ.get("HEADGATE_MODEL_STEPS", "60" if EXPLORING else "40")),
+    derandomize=not EXPLORING,
     deadline=None,
     print_blob=True,
     report_multiple_bugs=False,
@@ -349,10 +353,10 @@ _SETTINGS = settings(
 )
 
 
-@pytest.mark.timeout(0 if _EXPLORING else 300)
+@pytest.mark.timeout(0 if EXPLORING else 300)
 @pytest.mark.parametrize("rival", sorted({*SERVERS} - {"memory"}))
 def test_both_engines_show_the_same_after_every_command(rival: str) -> None:
     machine = type(f"Memory_and_{rival}", (TwoEngines,), {"rival": rival})
     case = machine.TestCase
-    case.settings = _SETTINGS
+    case.settings = SETTINGS
     case().runTest()

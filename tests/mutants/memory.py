@@ -10,6 +10,7 @@ ADMISSION, MOVES, LIFE, BLAME = (
 )
 BOOK, STEERING, RATES = "engine/rules/in_force.py", "engine/rules/steering.py", "rates.py"
 HISTORY, SHOWN = "engine/rules/history.py", "engine/rules/reading.py"
+FULL, SHARES = "engine/rules/full.py", "engine/rules/shares.py"
 QUESTION, VIRTUAL = "engine/tables/question.py", "engine/tables/virtual.py"
 LEDGER, ENGINE, SWEEP, STORE, CLAIM, RECHECK = (
     f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store", "claiming", "rechecking")
@@ -19,8 +20,8 @@ MUTANTS = [
     # admission: rules 1 to 8
     Mutant(
         ADMISSION,
-        "rule.max - self.ledger.held(key)",
-        "rule.max - self.ledger.held(key) + 1",
+        "most - self.ledger.held(key)",
+        "most - self.ledger.held(key) + 1",
         "a key admits one too many",
     ),
     Mutant(
@@ -55,20 +56,20 @@ MUTANTS = [
     ),
     Mutant(
         ADMISSION,
-        "return not self.ledger.has_waiters(use.key, job.queue)\n\n    def _take",
-        "return True\n\n    def _take",
+        "return not self.ledger.has_waiters(use.key, job.queue) or self.ledger.holds(use.key, job) > 0",
+        "return True",
         "one that passes by takes tokens that others wait for",
     ),
     Mutant(
         ADMISSION,
-        "            self.ledger.spend(use.key, rule, use.units)",
-        "            self.ledger.spend(use.key, rule, 1)",
+        "            self.ledger.spend(use.key, rule, use.units, job)",
+        "            self.ledger.spend(use.key, rule, 1, job)",
         "a start costs one token, whatever it should",
     ),
     Mutant(
         ADMISSION,
-        "            self.ledger.spend(use.key, rule, use.units)",
-        "            self.ledger.spend(use.key, rule, use.units * 2)",
+        "            self.ledger.spend(use.key, rule, use.units, job)",
+        "            self.ledger.spend(use.key, rule, use.units * 2, job)",
         "a start takes its tokens twice",
     ),
     Mutant(
@@ -85,19 +86,19 @@ MUTANTS = [
     ),
     Mutant(
         ADMISSION,
-        "        self._drop_except(job, kept)\n        self.touch(job.offered_by)",
+        "        self._drop_except(job, [use.key for use in kept])\n        self.touch(job.offered_by)",
         "        self.touch(job.offered_by)",
         "a refused job keeps reservations behind the refusing key",
     ),
     Mutant(
         ADMISSION,
-        "        self._drop_except(job, kept)\n        self.touch(job.offered_by)\n",
-        "        self._drop_except(job, kept)\n",
+        "        self._drop_except(job, [use.key for use in kept])\n        self.touch(job.offered_by)\n",
+        "        self._drop_except(job, [use.key for use in kept])\n",
         "a refused job does not pass its offer on",
     ),
     Mutant(
         ADMISSION,
-        "        if is_rate(refused.key):\n            return ()\n",
+        "        if self.is_timed(refused.key):\n            return ()\n",
         "",
         "a job that waits for a rate reserves slots",
     ),
@@ -115,7 +116,7 @@ MUTANTS = [
     ),
     Mutant(
         ADMISSION,
-        "            if job.waiting_on is not None:\n                self._touch_rate(job.waiting_on)\n",
+        "            if job.waiting_on is not None:\n                self._touch_line(job.waiting_on)\n",
         "",
         "the head of a rate's line leaves without a look at the timer",
     ),
@@ -133,7 +134,7 @@ MUTANTS = [
     ),
     Mutant(
         ADMISSION,
-        "            if is_rate(key):\n                self._arm(key, queues)\n",
+        "            if self.is_timed(key):\n                self.ledger.arm(key, self.timer_of(key, queues))\n",
         "",
         "a rate's timer is never set",
     ),
@@ -158,14 +159,14 @@ MUTANTS = [
     # what happens to jobs
     Mutant(
         MOVES,
-        "        self.admission.give_back([job])\n        match verdict:",
-        "        match verdict:",
+        "        self.admission.give_back([job])\n        if job.spent:",
+        "        if job.spent:",
         "an attempt that ends keeps its slots",
     ),
     Mutant(
         MOVES,
-        "        self.admission.give_back([job])\n        self.end(job, JobState.CANCELLED, outcome=None)",
-        "        self.end(job, JobState.CANCELLED, outcome=None)",
+        "        self.admission.give_back([job])\n        why = {}",
+        "        why = {}",
         "a cancelled job keeps its reservations and its offer",
     ),
     Mutant(
@@ -195,7 +196,7 @@ MUTANTS = [
     ),
     Mutant(
         MOVES,
-        '**({} if verdict.outcome in ("lost", "released") else INNOCENT)',
+        "**({} if verdict.outcome in BACK_AS_THEY_WERE else INNOCENT)",
         "**{}",
         "a suspect that fails by itself stays suspect",
     ),
@@ -207,14 +208,14 @@ MUTANTS = [
     ),
     Mutant(
         MOVES,
-        '        if spec.on_conflict == "raise" or rival.state is JobState.RUNNING:',
+        '        if spec.on_conflict == "raise" or rival.state not in PENDING:',
         '        if spec.on_conflict == "raise":',
         "a running rival is replaced",
     ),
     Mutant(
         MOVES,
-        "        if job.due <= self.now:\n            self.admission.arrive(job)",
-        "        if True:\n            self.admission.arrive(job)",
+        "        if job.due > self.now:\n            self.call_workers = True\n            return\n",
+        "",
         "a future job arrives at once",
     ),
     Mutant(
@@ -352,9 +353,214 @@ MUTANTS = [
     ),
     Mutant(
         RATES,
-        "self.full_at = max(self.full_at, now) + units * pace.interval",
-        "self.full_at = self.full_at + units * pace.interval",
+        "            self.full_at, self.since, self.refunded = now, now, 0",
+        "            self.since, self.refunded = now, 0",
         "an idle bucket saves up tokens for ever",
+    ),
+    # sizes, several limits that wait for time
+    Mutant(
+        STORE,
+        "sum(holding.units for holding in self.holders.get(key, {}).values())",
+        "len(self.holders.get(key, {}))",
+        "each job takes one slot, whatever its size",
+    ),
+    Mutant(
+        ADMISSION,
+        "isinstance(rule, Pace) or rule.sized or rule.gate is not None",
+        "isinstance(rule, Pace) or rule.gate is not None",
+        "small jobs pass the head of a line of sized ones",
+    ),
+    # a limit that is full, jobs that come too late
+    Mutant(
+        FULL,
+        "    return Policy(limit.when_full, limit.max_waiting, limit.on_overflow)",
+        "    return None",
+        "all jobs wait, whatever their limit says",
+    ),
+    Mutant(
+        ADMISSION,
+        "if returning or self.full.may_wait(",
+        "if self.full.may_wait(",
+        "a job that comes back uncounted is dropped where there is no room",
+    ),
+    Mutant(
+        ADMISSION,
+        "        if not returning and not self.full.may_enter(",
+        "        if not self.full.may_enter(",
+        "a job that comes back uncounted is dropped where the queue is full",
+    ),
+    Mutant(
+        FULL,
+        "            if entering:\n",
+        "            if True:\n",
+        "what time brings is refused for a full backlog",
+    ),
+    Mutant(
+        FULL,
+        "last is None or job.priority > last.priority:",
+        "last is None:",
+        "a newcomer drives out a more urgent job",
+    ),
+    Mutant(
+        LEDGER,
+        "        return min(running, key=",
+        "        return max(running, key=",
+        "a newcomer stops the job that began last",
+    ),
+    Mutant(
+        ADMISSION,
+        "        if job.start_by is not None and job.start_by <= self.now:",
+        "        if False:",
+        "a claim starts what comes too late",
+    ),
+    Mutant(
+        SWEEP,
+        "    late = _too_late(transaction)\n",
+        "    late = 0\n",
+        "what was not started in time waits on",
+    ),
+    # unique keys
+    Mutant(
+        MOVES,
+        "            job, spec=new, uses=new.uses, state=JobState.SCHEDULED, due=due,",
+        "            job, spec=new, uses=new.uses, state=JobState.SCHEDULED, due=job.due,",
+        "an update keeps the old due time",
+    ),
+    Mutant(
+        MOVES,
+        "min(due, job.enqueued_at + spec.at_most)",
+        "min(due, self.now + spec.at_most)",
+        "updates put a job off without end",
+    ),
+    Mutant(
+        LEDGER,
+        "        if job.attempt == 0 and job.spec.unique_for is not None:",
+        "        if False:",
+        "a unique key is free as soon as its job ends",
+    ),
+    Mutant(
+        LEDGER,
+        "        if job.attempt == 0 and job.spec.unique_for is not None:",
+        "        if job.spec.unique_for is not None:",
+        "a retry keeps the unique key for longer",
+    ),
+    Mutant(
+        MOVES,
+        "            expiry = max(expiry, job.unique_until)\n",
+        "",
+        "a job is deleted while its unique key is kept",
+    ),
+    # numbers that jobs bring
+    Mutant(
+        BOOK,
+        "        if limit.per_key and numbers.brought is not None:\n            return numbers.brought\n",
+        "",
+        "the number that a job brings is not in force",
+    ),
+    Mutant(
+        BOOK,
+        "if override is None else override.max",
+        "if override is None or self.own_numbers(key, self.limits[key.name]).brought else override.max",
+        "the number that a job brings beats an override",
+    ),
+    Mutant(
+        MOVES,
+        "if known == use.number or (again and known is not None):",
+        "if known == use.number:",
+        "a job that comes again brings its old number",
+    ),
+    # what attempts say that they spent
+    Mutant(
+        RATES,
+        "            self.refunded += back\n",
+        "",
+        "corrections give back the same time twice",
+    ),
+    Mutant(
+        RATES,
+        "        elif self.since <= spent.at:",
+        "        else:",
+        "a correction gives back tokens of an earlier busy period",
+    ),
+    Mutant(
+        RATES,
+        "min(-difference, spent.mark - self.refunded - now, self.full_at - now)",
+        "min(-difference, self.full_at - now)",
+        "a correction gives back what time has given back",
+    ),
+    Mutant(
+        MOVES,
+        "            truth = msgspec.structs.replace(spending, units=report.units)",
+        "            truth = spending",
+        "a second correction starts from the first estimate",
+    ),
+    # throttled keys
+    Mutant(
+        LIFE,
+        'Again(min(job.due, now), "throttled", False)',
+        'Again(min(job.due, now), "throttled", True)',
+        "a throttled attempt counts",
+    ),
+    Mutant(
+        LIFE,
+        'Again(min(job.due, now), "throttled", False)',
+        'Again(now, "throttled", False)',
+        "a throttled job loses its place",
+    ),
+    Mutant(
+        ADMISSION,
+        "        opened = 1 + (now - self.opens_at) // self.step",
+        "        opened = 0",
+        "a throttled key stays closed until it is open wide",
+    ),
+    Mutant(
+        ADMISSION,
+        "        return opened if most is None or opened < most else most",
+        "        return most",
+        "a throttled key opens wide at once",
+    ),
+    Mutant(
+        ADMISSION,
+        "            return 0\n        opened",
+        "            return most\n        opened",
+        "a throttled key is not closed",
+    ),
+    Mutant(
+        MOVES,
+        "            if rule.gate is None or rule.gate.opens_at < until:",
+        "            if True:",
+        "a shorter throttle opens what a longer one closed",
+    ),
+    # fair shares
+    Mutant(
+        SHARES,
+        "    return max(virtual, last) + step",
+        "    return last + step",
+        "a share that was idle passes the others until it has caught up",
+    ),
+    Mutant(
+        SHARES,
+        "    return max(virtual, last) + step",
+        "    return virtual + step",
+        "jobs of one share do not line up behind each other",
+    ),
+    Mutant(
+        LEDGER,
+        "        if job.tag:\n            self.store.advance(job.queue, job.priority, job.tag)\n",
+        "",
+        "virtual time does not advance with what starts",
+    ),
+    Mutant(
+        MOVES,
+        "                self.retag(queue, share, step_of(old), step_of(new))",
+        "                pass",
+        "a new weight does not count for what waits",
+    ),
+    Mutant(
+        MOVES,
+        "        if job.spec.share is not None and not returning:",
+        "        if job.spec.share is not None:",
+        "a job that comes back uncounted goes behind its share",
     ),
     # the memory engine
     Mutant(
@@ -407,8 +613,8 @@ MUTANTS = [
     ),
     Mutant(
         SHOWN,
-        "max(rule.max - held, 0)",
-        "rule.max - held",
+        "max(most - held, 0)",
+        "most - held",
         "a lowered limit has less than nothing left",
     ),
     Mutant(
@@ -431,7 +637,7 @@ MUTANTS = [
     ),
     Mutant(
         MOVES,
-        "return job.spec.unique is None or self.rival(job.tenant, job.spec.unique) is None",
+        "return rival is None or rival is job or rival.id == job.id",
         "return True",
         "a restart makes a second job of a unique key",
     ),
@@ -494,14 +700,14 @@ MUTANTS = [
     ),
     Mutant(
         SWEEP,
-        "    _forget_computed(transaction)\n",
+        "    _forget_numbers(transaction)\n",
         "",
         "computed numbers are kept for ever",
     ),
     Mutant(
         SWEEP,
-        "        if idle and at <= transaction.now - KEEP_COMPUTED:",
-        "        if at <= transaction.now - KEEP_COMPUTED:",
+        "        if idle and numbers.at <= transaction.now - KEEP_NUMBERS:",
+        "        if numbers.at <= transaction.now - KEEP_NUMBERS:",
         "computed numbers of keys in use are forgotten",
     ),
     Mutant(

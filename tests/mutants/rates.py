@@ -43,7 +43,7 @@ MEMORY = [
     Mutant(BOOK, "1 if limit.algorithm == \"leaky\" else", "1 if False else", LEAKY),
     Mutant(BOOK, "1 if limit.algorithm == \"leaky\" else", "1 if limit.algorithm == \"leaky\" and number == limit.max else", LEAKY_OVERRIDE),
     Mutant(ADMISSION, "        return min(times, default=None)", "        return max(times, default=None)", QUEUES),
-    Mutant(ADMISSION, "                self.ledger.park(job, use, 0)\n                self._touch_rate(use.key)\n", "                self.ledger.park(job, use, 0)\n", NEWCOMER),
+    Mutant(ADMISSION, "                    self.ledger.park(job, use, 0)\n                    self._touch_line(use.key)\n", "                    self.ledger.park(job, use, 0)\n", NEWCOMER),
     Mutant(ADMISSION, "        return self.ledger.meter(key).free(rule, self.now) if rule.limit else 0", "        return self.ledger.meter(key).free(rule, self.now)", SHUT),
 ]  # fmt: skip
 
@@ -65,7 +65,7 @@ POSTGRES = [
     Mutant(RULES, "CASE WHEN l.algorithm = 'leaky' THEN 1 ELSE", "CASE WHEN l.algorithm = 'leaky' AND m.number = l.max THEN 1 ELSE", LEAKY_OVERRIDE),
     Mutant(RULES, "                WHEN r.number = 0 THEN 0\n", "", SHUT),
     Mutant(OFFER, "        SELECT min(headgate._when(", "        SELECT max(headgate._when(", QUEUES),
-    Mutant(ARRIVE, "            IF r.keys[v_parked] LIKE 'r%' OR v_room >= r.units[v_parked] THEN", "            IF v_room >= r.units[v_parked] THEN", NEWCOMER),
+    Mutant(ARRIVE, "            IF v_up[r.at[v_parked]] OR v_room >= r.units[v_parked] THEN", "            IF v_room >= r.units[v_parked] THEN", NEWCOMER),
     Mutant(FORGET, "      AND s.at + l.period > p_now;", "      AND false;", LONGER),
     Mutant(FORGET, "    DELETE FROM headgate.starts s WHERE s.ctid = ANY (v_old) AND s.until <= p_now;\n", "", "starts that have left their window are kept for ever"),
 ]  # fmt: skip
@@ -73,13 +73,13 @@ POSTGRES = [
 REDIS = [
     Mutant(LUA_RATES, "  return math.max(pace.burst - Rates.ceil_div(math.max(meter.full_at - now, 0), pace.interval), 0)", "  return math.max(pace.burst - math.floor(math.max(meter.full_at - now, 0) / pace.interval), 0)", PART),
     Mutant(LUA_RATES, "meter.full_at - (pace.burst - units) * pace.interval", "meter.full_at - (pace.burst - 1) * pace.interval", HEAD),
-    Mutant(LUA_RATES, "  local missing, at = meter.spent + units - pace.most, now", "  local missing, at = meter.spent + 1 - pace.most, now", WINDOW),
-    Mutant(LUA_RATES, "missing = missing - tonumber(string.match(slice[i], '^(%d+):'))", "missing = missing - 1", UNITS),
+    Mutant(LUA_RATES, "meter.spent + units - pace.most, now, 0, 1, meter.added", "meter.spent + 1 - pace.most, now, 0, 1, meter.added", WINDOW),
+    Mutant(LUA_RATES, "corrected and corrected.units or tonumber(string.match(slice[i], '^(%d+):'))", "1", UNITS),
     Mutant(LUA_RATES, "    if #slice < 100 then break end", "    if true then break end", "a window looks at a slice of its starts only"),
     Mutant(LUA_RATES, "    from = from + 50", "    from = from + 49", "a window counts starts twice where it looks at them in slices"),
-    Mutant(LUA_RATES, "    missing, at = missing - start.units, now + pace.period", "    missing, at = missing - start.units, now", "what was spent in the same step has left a window at once"),
+    Mutant(LUA_RATES, "  while missing > 0 and added[place] do\n    free(added[place].units, added[place].at)", "  while missing > 0 and added[place] do\n    free(added[place].units, added[place].at - pace.period)", "what was spent in the same step has left a window at once"),
     Mutant(LUA_RATES, "call('ZRANGEBYSCORE', key, '-inf', now - pace.period)", "call('ZRANGEBYSCORE', key, '-inf', now - pace.period - 1)", "a window is a microsecond too long"),
-    Mutant(LUA_RATES, "    call('ZREMRANGEBYSCORE', meter.key, '-inf', meter.since)\n", "", "starts leave their window over and over"),
+    Mutant(LUA_RATES, "    call('ZREMRANGEBYSCORE', meter.key, '-inf', meter.closed and '+inf' or format('%d', meter.since))\n", "", "starts leave their window over and over"),
     Mutant(LUA_RATES, "  if call('EXISTS', base .. 'starts:' .. meter.ident) == 1 then Window.forget(meter.ident) end\n", "", "a bucket that takes the place of a window leaves its starts"),
     Mutant(LUA_RATES, "  Write.score('meters', meter.ident, false)\n", "", "a window that takes the place of a bucket leaves what was spent of it"),
     Mutant(LUA_BOOK, "1 or limit.burst or number", "1 or number", BURST),
@@ -88,6 +88,6 @@ REDIS = [
     Mutant(LUA_BOOK, "limit.algorithm == 'leaky' and 1 or", "limit.algorithm == 'leaky' and number == limit.max and 1 or", LEAKY_OVERRIDE),
     Mutant(LUA_BOOK, "      most = not some and 0 or exact and number or burst,", "      most = exact and number or burst,", NEVER),
     Mutant(LUA_ADMISSION, "    if at and (not first or at < first) then first = at end", "    if at and (not first or at > first) then first = at end", QUEUES),
-    Mutant(LUA_ADMISSION, "      Ledger.park(job, use, 0)\n      Admission.touch_rate(use[1])\n", "      Ledger.park(job, use, 0)\n", NEWCOMER),
+    Mutant(LUA_ADMISSION, "        Ledger.park(job, use, 0)\n        Admission.touch_line(use[1])\n", "        Ledger.park(job, use, 0)\n", NEWCOMER),
     Mutant(LUA_SWEEP, "    if not rule.exact or Window.load(ident, rule).spent <= 0 then", "    if true then", LONGER),
 ]  # fmt: skip

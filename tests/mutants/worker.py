@@ -49,7 +49,7 @@ MUTANTS = [
     # outcomes
     Mutant(OUTBOX, "        self._outcomes[:0] = outcomes\n", "        self._outcomes += outcomes\n", "what could not be sent goes last next time"),
     Mutant(OUTBOX, "        self._outcomes.append(outcome)\n        self._bell.ring()", "        self._outcomes.append(outcome)", "an outcome waits for the next poll"),
-    Mutant(OUTBOX, "        return [*progress.values(), *outcomes]", "        return [*outcomes, *progress.values()]", "progress is reported after the outcome"),
+    Mutant(OUTBOX, "        return [*progress.values(), *spent.values(), *outcomes]", "        return [*spent.values(), *outcomes, *progress.values()]", "progress is reported after the outcome"),
     Mutant(OUTCOME, "    again = attempt.tries < attempt.retry.attempts and retry.covers(error)", "    again = retry.covers(error)", "retries have no end"),
     Mutant(OUTCOME, "    again = attempt.tries < attempt.retry.attempts and retry.covers(error)", "    again = attempt.tries < attempt.retry.attempts", "exceptions that should not be retried are"),
     Mutant(OUTCOME, '        case "release":\n            return Released(attempt.job, attempt.number)\n', "", "a job that is given back fails"),

@@ -16,7 +16,7 @@ import pytest
 
 from headgate import App, ConcurrencyLimit, SchemaMismatch
 from headgate.clock import SECOND
-from headgate.engine.contract import Done, Filter, Worker
+from headgate.engine.contract import Done, Filter, Succeeded, Worker
 from headgate.engine.postgres import PostgresEngine, migrate
 from headgate.engine.postgres.migrate import newest
 from headgate.engine.postgres.scripts import scripts
@@ -239,6 +239,42 @@ async def test_what_version_7_has_stored_is_counted_and_adds_to_the_history_from
     await engine.close()
 
 
+async def test_what_version_8_holds_and_lets_wait_goes_on_and_gets_shares_and_sizes_from_then_on(
+    process: PostgresProcess, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await older(process, store, monkeypatch, 8)
+    process.execute(
+        f"INSERT INTO {store}.limits (name, kind, max, period, algorithm) "
+        "VALUES ('A', 'concurrency', 1, 0, 'token_bucket'), ('F', 'floating', 1, 0, 'token_bucket'), "
+        f"('queue:q', 'concurrency', 5, 0, 'token_bucket'), ('R', 'rate', 1, {10**15}, 'token_bucket'); "
+        f"INSERT INTO {store}.computed VALUES ('c0:F', 7, {4 * 10**15}); "
+        f"INSERT INTO {store}.meters VALUES ('r0:R', {4 * 10**15}); "
+        f"INSERT INTO {store}.keys VALUES ('c0:A'), ('c0:F'); "
+        f"INSERT INTO {store}.workers (id, tasks, lease, host, pid, concurrency, registered_at, lease_until) "
+        f"VALUES ('w', '{{t}}', {10**15}, 'h', 1, 9, 1, {4 * 10**15}); "
+        f"UPDATE {store}.jobs SET use_keys = '{{c0:A}}', use_units = '{{1}}' WHERE seq <= 2; "
+        f"UPDATE {store}.live SET use_keys = '{{c0:A}}', use_units = '{{1}}', state = 'running', worker = 'w', "
+        "attempt = 1, tries = 1, started_at = 1 WHERE seq = 1; "
+        f"INSERT INTO {store}.holders VALUES ('c0:A', 1, 1, false, NULL); "
+        f"UPDATE {store}.live SET use_keys = '{{c0:A}}', use_units = '{{1}}', state = 'waiting', waiting_on = 'c0:A', "
+        "units = 1, refusals = 0 WHERE seq = 2"
+    )
+    assert await engine.migrate() == (8, newest())
+    assert audit(await engine.snapshot()) == []
+    status = {line.key: line for line in await engine.limits()}
+    assert (status["A"].held, status["A"].waiting, status["F"].max) == (1, 1, 7)
+    assert status["R"].tokens is not None
+    assert status["R"].tokens <= 0
+    answer = await engine.exchange("w", [Succeeded("j0", 1)], 5)
+    assert [attempt.job for attempt in answer.attempts] == ["j1", "j2"]
+    await engine.enqueue([NewJob("shared", "t", share="a")])
+    (job,) = await engine.get(["shared"])
+    assert job is not None
+    assert (job.share, job.tag) == ("a", 10_000)
+    assert audit(await engine.snapshot()) == []
+    await engine.close()
+
+
 KEEP = "'{1000000,1000000,1000000}'"
 CALLS_OF_THE_RELEASE_BEFORE = (
     f"register('w', '{{t}}', NULL, 1000000000000, 'host', 1, 5, NULL, 1000, {KEEP}, 'me')",
@@ -255,6 +291,17 @@ CALLS_OF_THE_RELEASE_BEFORE = (
     f"exchange('w', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', 5, NULL, NULL, 8, 1000, {KEEP}, 'me', false, 1, true)",
     "heartbeat('w', NULL::bigint)",
     "_waiting_for('A', NULL, NULL, NULL, NULL, NULL, 100, 10)",
+    (
+        "_enqueue_one('four', 't', 'q', '{}', '', 50::smallint, 0, NULL, '[3,0,1.0,0,0.0]', NULL, '{}', NULL, NULL, "
+        "NULL, NULL, NULL, NULL, 'me', NULL)"
+    ),
+    (
+        "_enqueue('{five}', '{t}', '{q}', '{\"{}\"}', '{\"\"}', '{50}', '{0}', '{NULL}', '{\"[3,0,1.0,0,0.0]\"}', "
+        "'{NULL}', '{NULL}', '{return}', '{NULL}', '{NULL}', '{NULL}', '{}', '{}', '{}', '{}', '{}', NULL, NULL, 1000, "
+        f"{KEEP}, 'me', NULL)"
+    ),
+    f"steer('cancel', '{{five}}', NULL, NULL, NULL, NULL, 1000, {KEEP}, 'me')",
+    f"sweep(NULL, 1000, {KEEP}, 'me', 1000)",
 )
 """As its statements call functions whose parameters or results are others now."""
 
@@ -264,7 +311,7 @@ async def test_calls_of_the_release_before_do_what_they_did(process: PostgresPro
     await engine.open()
     for call in CALLS_OF_THE_RELEASE_BEFORE:
         process.execute(f"SELECT * FROM {store}.{call}")
-    states = await engine.states(["one", "two", "three"])
-    assert [str(state) for state in states] == ["running", "running", "cancelled"]
+    states = await engine.states(["one", "two", "three", "four", "five"])
+    assert [str(state) for state in states] == ["running", "running", "cancelled", "ready", "cancelled"]
     assert audit(await engine.snapshot()) == []
     await engine.close()

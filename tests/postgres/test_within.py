@@ -121,7 +121,7 @@ WRONG = [
     ('{"unique": 5}', "unique must be a text of 1 to 256 bytes, not 5"),
     ('{"id": ""}', "id must be a text"),
     ('{"queue": "headgate"}', "reserved"),
-    ('{"on_conflict": "ignore"}', "on_conflict must be return, raise or replace"),
+    ('{"on_conflict": "ignore"}', "on_conflict must be return, raise, replace or update"),
     ('{"metadata": [1]}', "metadata must be a JSON object"),
     (
         json.dumps({"limits": [{"name": "customer", "key": str(n)} for n in range(17)]}),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from headgate import ConcurrencyLimit
 from headgate.job import JobState
 from tests.processes.conftest import Place
 from tests.support.child import Child
@@ -207,3 +208,27 @@ def test_reports_that_come_late_are_refused_by_the_store_whatever_their_sender_b
     until_done(10)
     assert handle.info_sync().result is None
     assert [attempt.outcome for attempt in handle.info_sync().attempts] == ["lost", "succeeded"]
+
+
+HOLDS = """
+from headgate import App, ConcurrencyLimit
+from headgate.app import slots
+
+async def main():
+    app = App(os.environ["HEADGATE_URL"])
+    async with app.slot(ConcurrencyLimit(1, scope="held")) as slot:
+        say(slot.id)
+        await asyncio.sleep(1000)
+
+asyncio.run(main())
+"""
+
+
+def test_a_slot_is_taken_back_when_the_process_that_held_it_dies(place: Place):
+    holder = place.child(HOLDS)
+    id = holder.hear()
+    worker = place.worker(lease=1.5)  # its sweeps find the lapsed lease
+    place.kill(holder)
+    with place.app.slot(ConcurrencyLimit(1, scope="held"), timeout=60):
+        assert place.app.job_sync(id).status_sync() == "failed"
+    worker.close()

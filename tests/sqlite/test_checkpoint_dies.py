@@ -24,7 +24,7 @@ import apsw
 from headgate.engine.sqlite import checkpoints
 from headgate.keys import Key, Use
 
-checkpoints.LONG = 60
+checkpoints.LONG = 100
 path, writes = sys.argv[1], int(sys.argv[2])
 Write = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64)
 pwrite = ctypes.CDLL(None, use_errno=True).pwrite64

@@ -114,7 +114,7 @@ async def test_a_reservation_of_a_job_that_runs_no_more(engine: Engine):
         ended = store.jobs["r1"]
         store.change(ended, state=JobState.FAILED, worker=None, ended_at=START, expires_at=START + SECOND)
         store.let_go(A, store.holders[A]["a1"])
-        store.hold(A, Holding(ended, START, True))
+        store.hold(A, Holding(ended, START, 1, True))
         store.change(
             store.jobs["a1"], state=JobState.CANCELLED, worker=None, ended_at=START, expires_at=START
         )

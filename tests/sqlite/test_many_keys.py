@@ -9,7 +9,7 @@ import pytest
 from headgate.clock import SECOND
 from headgate.engine.contract import Limit, Override, Succeeded, Worker
 from headgate.engine.rules.audit import audit
-from headgate.engine.rules.in_force import KEEP_COMPUTED
+from headgate.engine.rules.in_force import KEEP_NUMBERS
 from headgate.engine.rules.status import COUNTED_MOST
 from headgate.engine.sqlite import SqliteEngine
 from headgate.job import JobState, NewJob
@@ -195,9 +195,9 @@ async def test_numbers_computed_for_idle_keys_are_forgotten(engine: SqliteEngine
     await crowd(engine, 5)
     await engine.enqueue([job("user", Key("F", "3").ident)], now=START)
     await engine.exchange("w", [], 10, now=START)
-    await engine.sweep(now=START + KEEP_COMPUTED - 1)
+    await engine.sweep(now=START + KEEP_NUMBERS - 1)
     assert len(await engine.limits("F", now=START)) == 6
-    await engine.sweep(now=START + KEEP_COMPUTED)
+    await engine.sweep(now=START + KEEP_NUMBERS)
     assert [status.key for status in await engine.limits("F", now=START)] == ["F", "F=3"]
 
 

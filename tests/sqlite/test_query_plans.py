@@ -15,8 +15,8 @@ from headgate.engine.sqlite.statements import listed, sections
 NAMES = sorted(sections())
 FOR_PEOPLE = {
     "adopt": "a new cap on a task or queue counts everything that runs",
-    "all_computed": "the table of limits",
     "all_holders": "the audit reads everything",
+    "all_numbers": "the table of limits",
     "count": "a filter may match anything",
     "drop_all": "mends a row that cannot be read: what it holds is not known",
     "find": "a filter may match anything",
@@ -35,16 +35,22 @@ FOR_PEOPLE = {
 FEW = {
     "history": "for people: the spans of a day",
     "holders_of": "for people: the holders of one key",
+    "last_in_line": "the queues that have waiters on one key",
+    "longest_running": "the holders of one key",
     "lapsed": "the workers that have lapsed at this instant",
     "running_of": "what one worker runs",
     "running_pairs": "what one worker runs",
 }
 """What is sorted here is small by its nature."""
 
-SMALL_TABLES = {"limits", "overrides", "paused", "paused_schedules", "timers", "unsettled", "workers"}
-"""Tables with a row per limit, queue, periodic task or worker, or (timers) scanned by the audit alone."""
+SMALL_TABLES = {
+    "declared_weights", "gates", "limits", "overrides", "paused", "paused_schedules", "slices", "timers", "unsettled",
+    "weights", "workers",
+}  # fmt: skip
+"""Tables with a row per limit, queue, periodic task, worker, weighted share or throttled key, or (timers) scanned by
+the audit alone."""
 
-JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|computed|meters|starts|c|h|j|n|o)\b")
+JOBS_AND_HOLDERS = re.compile(r"^SCAN (jobs|holders|attempts|numbers|means|meters|starts|c|h|j|n|o)\b")
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +85,8 @@ def test_no_statement_of_the_hot_path_scans_a_table_without_being_allowed_to(
     name: str, connection: Connection
 ):
     scanned = {match[1] for step in plan(connection, name) if (match := re.match(r"SCAN (\w+)$", step))}
-    # Recursive steps read their own short queue; r and k are JSON parameters.
-    assert scanned - {"k", "q", "r", "s", "t", "w", "json_each", "CONSTANT"} <= SMALL_TABLES
+    # Recursive steps read their own short queue; r and k are JSON parameters; v has a row per queue with shares.
+    assert scanned - {"k", "p", "q", "r", "s", "t", "v", "w", "json_each", "CONSTANT"} <= SMALL_TABLES
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(FOR_PEOPLE) - set(FEW)))
@@ -92,7 +98,8 @@ def test_no_statement_of_the_hot_path_sorts(name: str, connection: Connection):
 def test_a_statement_reads_through_the_indexes_that_its_header_names(name: str, connection: Connection):
     steps = " ; ".join(plan(connection, name))
     promised = re.findall(
-        r"\b(?:computed|jobs|holders|meters|starts|timers|workers)_\w+", header(name).partition("Reads:")[2]
+        r"\b(?:numbers|means|jobs|holders|meters|starts|timers|workers)_\w+",
+        header(name).partition("Reads:")[2],
     )
     for index in promised:
         assert re.search(rf"INDEX {index}\b", steps), f"{name} does not use {index}: {steps}"

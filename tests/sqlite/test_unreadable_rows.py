@@ -25,6 +25,8 @@ DAMAGE = {
     "attempt": "none",
     "due": "soon",
     "units": "x",
+    "tag": "last",
+    "start_by": "soon",
 }
 
 

@@ -13,6 +13,7 @@ from headgate.keys import Key
 from tests.support.redis_servers import RedisProcess
 
 ENDED = ("succeeded", "failed", "cancelled")
+UNSTARTED = ("scheduled", "ready", "waiting")
 
 
 def check_and_clear(process: RedisProcess, prefix: str) -> None:
@@ -83,6 +84,9 @@ class _Partition:
         found += self._same("scheduled", {m[12:] for m in self._all("scheduled")}, self._ids("scheduled"))
         found += self._unique()
         found += self._held()
+        found += self._larger()
+        found += self._starting()
+        found += self._shares()
         found += self._waited()
         found += self._workers()
         found += self._windows()
@@ -154,7 +158,7 @@ class _Partition:
         wanted = {
             f"{len(need.tenant.encode())}:{need.tenant}{need.unique}"
             for need, life in self.jobs.values()
-            if need.unique is not False and life.state not in ENDED
+            if need.unique is not False and _keeps_unique(need, life)
         }
         return self._same("unique", set(self._all("unique")), wanted)
 
@@ -174,6 +178,57 @@ class _Partition:
         }
         return found + self._same("reserved", set(self._all("reserved")), ready)
 
+    def _larger(self) -> list[str]:
+        """Units are in the holder records, and what they have beyond one each is summed."""
+        wanted: Counter[str] = Counter()
+        found: list[str] = []
+        for id, (_, life) in self.jobs.items():
+            for key, kept in life.holds.items():
+                units = 1 if isinstance(kept, bool) else abs(kept)
+                wanted[key] += units - 1
+                stored: Any = self.client.hget(self.tag + f"held:{key}".encode(), id)
+                if int((stored or b"").decode().partition("*")[2] or 1) != units:
+                    found.append(f"held:{key} has {stored} of {id}, which has {units}")
+        return found + self._differs("larger", {key: units for key, units in wanted.items() if units})
+
+    def _starting(self) -> list[str]:
+        wanted = {
+            id for id, (_, life) in self.jobs.items() if life.start_by is not None and life.state in UNSTARTED
+        }
+        return self._same("starting", set(self._all("starting")), wanted)
+
+    def _shares(self) -> list[str]:
+        """Jobs of shares stand in lines of their own, too, and are counted by place."""
+        lines: dict[str, set[str]] = {}
+        places: dict[str, set[str]] = {}
+        counted: Counter[str] = Counter()
+        for id, (need, life) in self.jobs.items():
+            if not (need.more and need.more[0]):
+                continue
+            share, place = need.more[0], f"{need.priority:02}{need.queue}"
+            if life.state in ("ready", "waiting"):
+                lines.setdefault(f"{len(share.encode())}:{share}{place}", set()).add(id)
+                places.setdefault(share, set()).add(place)
+            counted[place] += life.state in ("ready", "waiting", "running")
+        found = self._same("share:", self._family("share:"), set(lines))
+        for name, ids in lines.items():
+            found += self._same(f"share:{name}", {m[46:] for m in self._all(f"share:{name}")}, ids)
+        found += self._same("places:", self._family("places:"), set(places))
+        for share, where in places.items():
+            found += self._same(f"places:{share}", set(self._all(f"places:{share}")), where)
+        found += self._differs("sharing", {place: count for place, count in counted.items() if count})
+        weighed = set(self._all("weights")) | set(self._all("declared"))
+        found += self._same("shares", set(self._all("shares")), set(places) | weighed)
+        busy = {place for place, count in counted.items() if count}
+        forgotten = set(self._all("virtual")) - busy - set(self._all("quiet"))
+        late = set(self._all("weightends")) - set(self._all("weights"))
+        found += self._same("learnt", set(self._all("learnt")), set(self._all("means")))
+        return found + [
+            f"{what}: {strays}"
+            for what, strays in (("virtual times that stay", forgotten), ("weightends of no weight", late))
+            if strays
+        ]
+
     def _waited(self) -> list[str]:
         waiting = [life.waiting_on for _, life in self.jobs.values() if life.waiting_on is not None]
         found = self._same(
@@ -192,7 +247,7 @@ class _Partition:
     def _suspects(self) -> list[str]:
         """Ready suspects stand in lines of their own."""
         wanted = {id for id in self._ids("ready") if self.jobs[id][1].suspicion}
-        stored = {member[31:] for line in self._family("suspect:") for member in self._all(f"suspect:{line}")}
+        stored = {member[47:] for line in self._family("suspect:") for member in self._all(f"suspect:{line}")}
         return self._same("suspect:", stored, wanted)
 
     def _workers(self) -> list[str]:
@@ -218,6 +273,8 @@ class _Partition:
         found = self._same("starts:", self._family("starts:"), windows)
         found += self._same("spent", set(self._all("spent")), windows)
         late = set(self._all("untils")) - set(self._all("overrides"))
+        strays = set(self._all("periods")) - set(self._all("meters"))
+        found += [f"periods of no meter: {strays}"] if strays else []
         return found + minutes + ([f"untils of no override: {late}"] if late else [])
 
     def _lines(self) -> list[str]:
@@ -228,7 +285,7 @@ class _Partition:
             "waiting": ("wait:",),
             "running": ("run:",),
         }.items():
-            skip = 0 if state == "running" else 30
+            skip = 0 if state == "running" else 46
             lines = [name for name in self.names if name.startswith(families)]
             ids = [
                 member[skip + line.startswith("suspect:") :].decode()
@@ -239,6 +296,12 @@ class _Partition:
             if sorted(ids) != wanted:
                 found.append(f"lines of {state} jobs hold {sorted(ids)}, but the jobs say {wanted}")
         return found
+
+
+def _keeps_unique(need: Need, life: Life) -> bool:
+    if life.state in ENDED:
+        return life.unique_until is not None
+    return not (need.more and need.more[3]) or life.attempt == 0
 
 
 def _stranger(name: str, type: str, ttl: int) -> list[str]:

@@ -5,8 +5,9 @@
     assert await world.claim(5) == ["j1"]
     await world.end("j1")
 
-Keys are written as people type them (`A`, `A=42`); a pair gives a rate's cost (`("R", 5)`). They belong to the job's
-tenant unless the limit is `shared`. Every verb is followed by the audit while the world is small.
+Keys are written as people type them (`A`, `A=42`); a pair gives the units that are needed (`("R", 5)`), a third part
+the number that the job brings for the key. They belong to the job's tenant unless the limit is `shared`. Every verb is
+followed by the audit while the world is small.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ from headgate.engine.contract import (
     Released,
     Report,
     Resumed,
+    ShareWeight,
     Snapshot,
     Snoozed,
+    Spent,
     Stopped,
     Succeeded,
     Swept,
+    Throttled,
     Verdict,
     Worker,
 )
@@ -48,7 +52,7 @@ from headgate.retry import RetryPolicy
 START = 1_700_000_000 * SECOND
 SMALL = 120
 
-Need = str | tuple[str, int]
+Need = str | tuple[str, int] | tuple[str, int, int]
 
 
 class World:
@@ -94,12 +98,12 @@ class World:
     # ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def limit(
-        self, name: str, max: int | None, *, floating: bool = False, shared: bool = False
+        self, name: str, max: int | None, *, floating: bool = False, shared: bool = False, **fields: Any
     ) -> None:
-        """Declare a concurrency (or floating) limit."""
+        """Declare a concurrency (or floating) limit; `fields` are further ones of its record."""
         if shared:
             self.shared.add(name)
-        await self.declare(Limit(name, "floating" if floating else "concurrency", max))
+        await self.declare(Limit(name, "floating" if floating else "concurrency", max, **fields))
 
     async def rate(
         self,
@@ -109,9 +113,10 @@ class World:
         *,
         burst: int | None = None,
         algorithm: Algorithm = "token_bucket",
+        **fields: Any,
     ) -> None:
-        """Declare a rate."""
-        await self.declare(Limit(name, "rate", max, round(per * SECOND), burst, algorithm))
+        """Declare a rate; `fields` are further ones of its record."""
+        await self.declare(Limit(name, "rate", max, round(per * SECOND), burst, algorithm, **fields))
 
     async def declare(self, *limits: Limit) -> None:
         """Declare limits as they are."""
@@ -157,7 +162,7 @@ class World:
 
     def job(self, id: str, *needs: Need, tenant: str = "", delay: float = 0, **fields: Any) -> NewJob:
         """A job of task `t`, which retries three times unless told otherwise."""
-        uses = canonical((self.key(name, tenant), cost) for name, cost in map(_cost, needs))
+        uses = canonical((self.key(name, tenant), cost, number) for name, cost, number in map(_need, needs))
         fields.setdefault("task", "t")
         fields.setdefault("retry", RetryPolicy(attempts=4, delay=SECOND))
         return NewJob(id=id, uses=uses, tenant=tenant, delay=round(delay * SECOND), **fields)
@@ -180,6 +185,10 @@ class World:
         ids = [f"{prefix}{number}" for number in range(1, count + 1)]
         await self.enqueue_all(*(self.job(id, *needs, **fields) for id in ids))
         return ids
+
+    async def met(self) -> None:
+        """All newcomers have been decided on: where enqueue takes no locks, the next exchange does that."""
+        await self.exchange(want=0)
 
     async def take_over(self, *records: ImportedJob, limits: Sequence[Limit] = ()) -> list[ImportResult]:
         """Import records."""
@@ -274,6 +283,20 @@ class World:
     async def stop(self, id: str) -> None:
         """An attempt ends as cancelled."""
         assert (await self.report(id, Stopped)).refused == ()
+
+    async def throttle(self, id: str, seconds: float, name: str | None = None) -> None:
+        """A service has told an attempt to come back later."""
+        assert (await self.report(id, Throttled, round(seconds * SECOND), name)).refused == ()
+
+    async def spent(self, id: str, name: str, units: int) -> None:
+        """A running attempt says what it really spent."""
+        assert (await self.report(id, Spent, name, units)).refused == ()
+
+    async def share(self, share: str, weight: float, *, until: float | None = None) -> None:
+        """An operator gives a share a weight; `until` is seconds from now."""
+        ends = None if until is None else self.now + round(until * SECOND)
+        await self.engine.set_share(ShareWeight(share, weight, at=self.now, until=ends), now=self.now)
+        await self.check()
 
     async def release(self, id: str) -> None:
         """A worker gives an attempt back."""
@@ -384,8 +407,10 @@ class World:
 _UNFINISHED = (JobState.SCHEDULED, JobState.READY, JobState.WAITING, JobState.RUNNING)
 
 
-def _cost(need: Need) -> tuple[str, int]:
-    return (need, 1) if isinstance(need, str) else need
+def _need(need: Need) -> tuple[str, int, int | None]:
+    if isinstance(need, str):
+        return need, 1, None
+    return (*need, None) if len(need) == 2 else need
 
 
 def uses_of(*idents: str) -> tuple[Use, ...]:

@@ -7,6 +7,7 @@ A mark that is not needed is an error, too. Nothing here is run.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, assert_type
 
 from headgate import (
@@ -17,11 +18,14 @@ from headgate import (
     JobHandle,
     JobState,
     PayloadContext,
+    RateLimit,
     Retry,
+    ShareInfo,
     StateName,
     SyncTask,
     TaskDefaults,
     TaskSet,
+    Throttled,
     current_job,
 )
 from headgate.hooks import NewJobInfo
@@ -116,7 +120,52 @@ async def jobs() -> None:
     await app.enqueue_many([fetch.job("https://example.com"), render.job("ada")])
 
 
+def width(plan: str) -> int | None:
+    return {"free": 1}.get(plan)
+
+
+def plan_of(plan: str) -> str:
+    return plan
+
+
+app.queue(
+    "ai", share_by="tenant", weights={"gold": 3}, charge="time", max_waiting=5, on_overflow="drop_oldest"
+)
+app.queue("by_plan", share_by=plan_of)
+
+
+@app.task(
+    queue="ai",
+    expires=60,
+    limits=[
+        ConcurrencyLimit(64, cost="gb", scope="gpu", when_full="drop"),
+        ConcurrencyLimit("user", max_concurrent=width, scope="user", max_waiting=9),
+        RateLimit(width, per=60, cost="estimate", scope="tokens"),
+    ],
+)
+async def ask(user: int, plan: str, gb: int, estimate: int) -> str:
+    current_job().spent("tokens", 12)
+    raise Throttled(retry_after=12, limit="tokens")
+
+
+async def flow() -> None:
+    debounced = ask.options(unique="k", on_conflict="update", delay=5, at_most=timedelta(seconds=30))
+    assert_type(await debounced.enqueue(1, "free", 2, 3), JobHandle[str])
+    ask.options(unique="k", unique_for=60, expires=datetime.now(UTC), share="gold")
+    await app.set_share("gold", weight=3, by="ops", until=60)
+    app.set_share_sync("gold", 2.5)
+    assert_type(await app.shares(), list[ShareInfo])
+    assert_type(app.clear_share_sync("gold"), bool)
+
+
 async def mistakes() -> None:
+    ConcurrencyLimit(5, when_full="panic")  # type: ignore[arg-type]
+    ConcurrencyLimit(5, max_concurrent=plan_of)  # type: ignore[arg-type]
+    RateLimit(5, per=60, on_overflow="wait")  # type: ignore[arg-type]
+    app.queue("ai", charge="money")  # type: ignore[arg-type]
+    await app.set_share("gold", weight="3")  # type: ignore[arg-type]
+    ask.options(unique_for="a minute")  # type: ignore[arg-type]
+    current_job().spent("tokens", "many")  # type: ignore[arg-type]
     await fetch.enqueue(5)  # type: ignore[arg-type]
     await fetch.enqueue("https://example.com", tims=1)  # type: ignore[call-arg]
     await from_a_set.enqueue()  # type: ignore[call-arg]

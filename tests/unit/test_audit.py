@@ -300,7 +300,7 @@ def test_a_rate_wait_without_a_timer_is_a_problem() -> None:
 
 
 def test_tokens_that_are_there_before_the_timer_rings_are_a_problem() -> None:
-    assert "has its tokens before the timer rings" in only(rated(free=1, timer=101))
+    assert "has room for it before its timer rings" in only(rated(free=1, timer=101))
 
 
 @pytest.mark.parametrize(("most", "units"), [(0, 1), (2, 3)])
@@ -317,8 +317,8 @@ def test_a_costly_head_waits_for_all_its_tokens() -> None:
 
 
 def test_a_timer_on_which_nobody_waits_is_a_problem() -> None:
-    assert only(snapshot(timers={R: 150})) == "a timer is armed for the rate 'R', on which no job waits"
+    assert only(snapshot(timers={R: 150})) == "a timer is armed for 'R', on which no job waits"
 
 
 def test_a_timer_of_a_concurrency_key_is_a_problem() -> None:
-    assert only(snapshot(timers={A: 150})) == "a timer is armed for 'A', which is no rate"
+    assert only(snapshot(timers={A: 150})) == "a timer is armed for 'A', on which no job waits"

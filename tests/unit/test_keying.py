@@ -16,7 +16,7 @@ import pytest
 from headgate import ConcurrencyLimit, FloatingLimit, RateLimit
 from headgate.errors import ConfigError
 from headgate.keys import Key
-from headgate.limits.bound import BoundLimit
+from headgate.limits.bound import BoundLimit, Need
 from headgate.limits.parameters import Parameters, value_text
 
 
@@ -37,7 +37,7 @@ class Order:
 PARAMETERS = Parameters("t", {"a": int, "b": str, "order": Order, "anything": Any}, {"b": "dflt"})
 
 
-def need(limit: Any, own: str | None = None, tenant: str = "", **arguments: Any) -> tuple[Key, int] | None:
+def need(limit: Any, own: str | None = None, tenant: str = "", **arguments: Any) -> Need | None:
     record = SimpleNamespace(**(dict.fromkeys(PARAMETERS.types, msgspec.UNSET) | arguments))
     bound = BoundLimit(limit, PARAMETERS, own)
     found = bound.need(record, tenant)
@@ -185,9 +185,9 @@ def test_a_key_belongs_to_the_tenant_unless_it_is_shared():
 
 
 def test_cost_is_a_number_a_parameter_or_a_function():
-    assert need(RateLimit(10, per=1, cost=3)) == (Key("t", rate=True), 3)
-    assert need(RateLimit(10, per=1, cost="a"), a=4) == (Key("t", rate=True), 4)
-    assert need(RateLimit(10, per=1, cost=lambda b: len(b)), b="xy") == (Key("t", rate=True), 2)
+    assert need(RateLimit(10, per=1, cost=3)) == (Key("t", rate=True), 3, None)
+    assert need(RateLimit(10, per=1, cost="a"), a=4) == (Key("t", rate=True), 4, None)
+    assert need(RateLimit(10, per=1, cost=lambda b: len(b)), b="xy") == (Key("t", rate=True), 2, None)
     assert need(RateLimit(10, per=1, cost="a"), a=0) is None
 
 

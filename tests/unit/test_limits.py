@@ -66,7 +66,7 @@ def test_what_cannot_work_is_refused_where_it_is_declared(make: Any, message: st
 
 
 def test_a_rate_of_one_per_microsecond_is_the_fastest():
-    assert RateLimit(1_000_000, per=1).most == 1_000_000
+    assert RateLimit(1_000_000, per=1).limit == 1_000_000
 
 
 def test_zero_closes_a_limit():

@@ -17,16 +17,17 @@ def test_every_public_name_is_there_and_nothing_is_listed_twice():
 
 def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
-        "App", "AsyncTask", "AttemptInfo", "AuditReport", "CancelJob", "Changed", "Codec", "ConcurrencyLimit",
+        "Adapt", "App", "AsyncTask", "AttemptInfo", "AuditReport", "BacklogFull", "CancelJob", "Changed", "Codec",
+        "ConcurrencyLimit",
         "ConfigError", "ContextCodec", "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob",
         "FailureGroup", "Failures", "FloatingLimit", "FloatingLimitView", "HeadgateError", "HistoryInfo",
         "HolderInfo", "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext",
         "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "JobUpdate",
         "KeyInfo", "LeaseLost", "LifespanError", "LimitInfo", "LimitNotFound", "OverrideInfo", "PayloadContext",
         "PayloadError", "ProcessDied", "QueueInfo", "RaisedInProcess", "RateLimit", "Retry", "RetryLater",
-        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "Snooze", "SqlResult", "StaleMessage", "StateName",
-        "SyncTask", "Task", "TaskDefaults", "TaskSet", "TotalsInfo", "WaiterInfo", "Worker", "WorkerInfo",
-        "WrongState", "__version__", "current_job",
+        "ScheduleInfo", "SchemaMismatch", "SealedPayload", "ShareInfo", "Slot", "SlotLost", "Snooze", "SqlResult",
+        "StaleMessage", "StateName", "SyncTask", "Task", "TaskDefaults", "TaskSet", "Throttled", "TotalsInfo",
+        "WaiterInfo", "WeightInfo", "Worker", "WorkerInfo", "WrongState", "__version__", "current_job",
     }  # fmt: skip
 
 

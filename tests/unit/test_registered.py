@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.engine.contract import Limit
 from headgate.errors import ConfigError
 from headgate.limits.registered import RegisteredLimits
 
 ONE, TWO, RATE = Limit("a", "concurrency", 1), Limit("a", "concurrency", 2), Limit("a", "rate", 1, 1_000_000)
+
+FIRST, OTHER = replace(ONE, by_job=True), replace(TWO, by_job=True)
 
 
 def arrive(limits: RegisteredLimits) -> None:
@@ -30,40 +33,53 @@ def test_code_may_say_the_same_thing_twice_but_not_two_things():
 def test_an_enqueue_may_not_contradict_the_code():
     limits = RegisteredLimits()
     limits.declare([ONE])
-    with pytest.raises(ConfigError, match="different values"):
-        limits.mention(TWO)
+    with pytest.raises(ConfigError, match="different values: 1 and 1 with when_full='drop'"):
+        limits.mention(replace(ONE, when_full="drop", by_job=True))
     with pytest.raises(ConfigError, match="as concurrency and as rate"):
-        limits.mention(RATE)
+        limits.mention(replace(RATE, by_job=True))
+
+
+def test_an_enqueue_may_bring_another_number_than_the_code():
+    limits = RegisteredLimits()
+    limits.declare([ONE])
+    limits.mention(OTHER)
+    assert limits.unsent() == (replace(ONE, per_key=True),), "the code's word is not lost"
+    arrive(limits)
+    limits.mention(OTHER)
+    assert limits.unsent() == (OTHER,)
+    arrive(limits)
+    limits.mention(FIRST)
+    assert limits.unsent() == ()
 
 
 def test_enqueues_may_change_a_number_but_not_the_kind():
     limits = RegisteredLimits()
-    limits.mention(ONE)
-    limits.mention(TWO)
-    assert limits.unsent() == (TWO,)
+    limits.mention(FIRST)
+    limits.mention(OTHER)
+    assert limits.unsent() == (replace(FIRST, per_key=True),), "one number, and that there are others"
     with pytest.raises(ConfigError, match="as concurrency and as rate"):
-        limits.mention(RATE)
+        limits.mention(replace(RATE, by_job=True))
 
 
 def test_what_comes_with_an_enqueue_is_sent_with_each_unless_it_stands_in_code():
     limits = RegisteredLimits()
-    limits.mention(ONE)
+    limits.mention(FIRST)
     arrive(limits)
-    limits.mention(ONE)
-    assert limits.unsent() == (ONE,), "another process may have said something else meanwhile"
+    limits.mention(FIRST)
+    assert limits.unsent() == (FIRST,), "another process may have said something else meanwhile"
     limits.declare([ONE])
     arrive(limits)
-    limits.mention(ONE)
+    limits.mention(FIRST)
     assert limits.unsent() == ()
 
 
 def test_a_value_that_changed_while_the_older_was_on_its_way_is_still_unsent():
     limits = RegisteredLimits()
-    limits.mention(ONE)
+    limits.mention(FIRST)
     with limits.carried() as on_its_way:
-        assert on_its_way == (ONE,)
-        limits.mention(TWO)
-    assert limits.unsent() == (TWO,)
+        assert on_its_way == (FIRST,)
+        limits.mention(OTHER)
+    assert limits.unsent() == (replace(FIRST, per_key=True),)
 
 
 def test_another_store_hears_everything_that_stands_in_code():

@@ -11,7 +11,18 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from headgate import App, CancelJob, Depends, FailJob, JobContext, Retry, RetryLater, Snooze, current_job
+from headgate import (
+    App,
+    CancelJob,
+    Depends,
+    FailJob,
+    JobContext,
+    Retry,
+    RetryLater,
+    Snooze,
+    Throttled,
+    current_job,
+)
 
 app = App("memory://")
 AT_ONCE = Retry(attempts=2, delay=0, jitter=0)
@@ -135,6 +146,9 @@ def ends(how: str) -> Any:
             raise CancelJob("not wanted")
         case "snooze":
             raise Snooze(3600)
+        case "throttled":
+            current_job().spent("tokens", 7)
+            raise Throttled(3600, limit="tokens")
         case "exit":
             raise SystemExit(3)
         case "object":

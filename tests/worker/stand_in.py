@@ -45,6 +45,7 @@ class StandIn:
         self.retry = retry
         self.schedule = schedule
         self.dependencies: dict[str, Dependency] = {}
+        self.learning = None
 
     def decode(self, args: str | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:

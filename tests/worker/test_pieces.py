@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Succeeded, Swept
+from headgate.engine.contract import Spent, Succeeded, Swept
 from headgate.hooks.context import JobContext
 from headgate.worker.bell import Bell
 from headgate.worker.duties.sweep import SHORTEST_PAUSE, Sweep
@@ -30,6 +30,23 @@ async def test_outcomes_that_could_not_be_sent_go_first_next_time():
     outbox.settle(Succeeded("second", 1))
     outbox.put_back(unsent)
     assert [report.job for report in outbox.take()] == ["first", "second"]
+
+
+async def test_what_was_spent_goes_before_the_outcome_and_only_the_last_word():
+    loop = asyncio.get_running_loop()
+    outbox, one = Outbox(loop, Bell(loop)), attempt("j", "work")
+    outbox.settle(Succeeded("j", 1))
+    for units in (5, 7):
+        outbox.spent(one, "tokens", units)
+    assert not outbox.empty
+    unsent = outbox.take()
+    assert unsent == [Spent("j", 1, "tokens", 7), Succeeded("j", 1)]
+    outbox.spent(one, "tokens", 9)
+    outbox.put_back(unsent)
+    assert outbox.take() == [Spent("j", 1, "tokens", 9), Succeeded("j", 1)]
+    outbox.put_back(unsent)
+    outbox.keep(())
+    assert outbox.empty
 
 
 async def test_an_attempt_is_abandoned_though_a_later_one_of_its_job_is_alive():

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, ConfigError, JobCancelled, JobFailed, JobState, RaisedInProcess, Worker
+from headgate import App, ConfigError, JobCancelled, JobFailed, JobState, RaisedInProcess, RateLimit, Worker
 from headgate.testing import use_store
 from headgate.worker.run import process_calls
 from tests.support.stores import STORES, fresh_url
@@ -220,6 +220,20 @@ async def test_attempts_end_as_they_would_in_a_thread(app: App):
         await until(lambda: snoozed_later(snoozed), "the snooze")
         assert len((await jobs["else"].info()).attempts) == 2
         assert len((await jobs["fail"].info()).attempts) == 1
+
+
+async def test_what_an_attempt_says_of_its_limits_reaches_the_store_from_a_process(app: App):
+    async with at_work(app):
+        tokens = RateLimit(100, per=3600, cost=50, estimated=True, scope="tokens")
+        job = await shop.ends.options(limits=[tokens]).enqueue("throttled")
+
+        async def closed() -> bool:
+            (line,) = await app.limits("tokens")
+            return await job.status() is JobState.WAITING and (line.tokens or 0) <= 0
+
+        await until(closed, "the key of the limit to be closed")
+        (past,) = (await job.info()).attempts
+        assert past.outcome == "throttled"
 
 
 async def snoozed_later(job: Any) -> bool:

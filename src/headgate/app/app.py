@@ -29,6 +29,7 @@ from headgate.app.blocks import enqueue
 from headgate.app.client import Client, Clock
 from headgate.app.declarations import Declarations
 from headgate.app.defaults import TaskDefaults, check_defaults
+from headgate.app.fair_shares import FairShares
 from headgate.app.handle import JobHandle
 from headgate.app.hooked import Hooked
 from headgate.app.importing import ImportRecord, import_jobs
@@ -40,6 +41,7 @@ from headgate.app.overview import Overview
 from headgate.app.raw import RawOptions, raw_job
 from headgate.app.remote_work import RemoteWork
 from headgate.app.schedules import Schedules
+from headgate.app.slots import Keepers, Slot, SlotOptions
 from headgate.app.sync import twin
 from headgate.app.transaction import Transaction, of_this_thread
 from headgate.clock import SECOND, duration_us
@@ -48,7 +50,7 @@ from headgate.engine.open import make_engine
 from headgate.errors import ConfigError
 from headgate.hooks.lifespan import LifespanFunction, check_lifespan
 from headgate.job import NewJob
-from headgate.limits import check_max
+from headgate.limits import DeclaredLimit, check_max
 from headgate.own_types import OwnTypes, Pair
 from headgate.sealing import Codec, ContextCodec, Sealing
 
@@ -83,7 +85,7 @@ class WorkerOptions(TypedDict, total=False):
     max_memory: int | None
 
 
-class App(Declarations, Hooked, Operations, Overview, Schedules):
+class App(Declarations, Hooked, Operations, FairShares, Overview, Schedules):
     """A set of tasks and limits, and the store that their jobs live in.
 
     `url` may be a function that returns it, which is called when the store is opened, and not before.
@@ -125,6 +127,7 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
         self._remote: RemoteWork | None = None
         client.hooks.enqueueing.sealing = Sealing(codec, client.payload_limit)
         client.hooks.app, client.hooks.lifespan = self, check_lifespan(lifespan)
+        self._keepers = Keepers(client)
         super().__init__(client, check_defaults(defaults, "App(defaults=)"))
 
     @property
@@ -203,6 +206,22 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
 
             self._remote = RemoteWork(self._client, Tally())
         return self._remote
+
+    def slot(
+        self,
+        *limits: DeclaredLimit,
+        timeout: Duration | None = None,
+        queue: str | None = None,
+        **options: Unpack[SlotOptions],
+    ) -> Slot:
+        """Slots and tokens for code that is no job: `async with app.slot(ConcurrencyLimit(8, scope="crm")) as slot:`,
+        or `with` for code that cannot await.
+
+        The code stands in the same lines as jobs, with `priority`, `tenant` and `share` as they, in those of `queue` if
+        one is given. TimeoutError after `timeout` seconds without a slot; JobCancelled where a limit turns it away.
+        `slot.lost` says when the slot is its own no longer.
+        """
+        return Slot(self._client, self._keepers, limits, timeout, queue, options)
 
     async def import_jobs(self, records: Iterable[Mapping[str, Any] | ImportRecord]) -> list[ImportResult]:
         """Take over jobs with their history from another system; see `headgate.app.importing` for a record's fields.
@@ -300,6 +319,8 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
 
     async def close(self) -> None:
         """Let go of the store and of the thread behind the sync twins. The next use opens it again."""
+        if self._keepers.any:
+            await asyncio.wrap_future(self.sync_loop.hand_over(self._keepers.close()))
         await self._client.close()
         self.sync_loop.close()
 
@@ -370,6 +391,8 @@ class App(Declarations, Hooked, Operations, Overview, Schedules):
 
     def close_sync(self) -> None:
         """`close()` for code that cannot await. Not a derived twin, since it ends the thread that serves those."""
+        if self._keepers.any:
+            self.sync_loop.run(self._keepers.close())
         self.sync_loop.run(self._client.close())
         self.sync_loop.close()
 

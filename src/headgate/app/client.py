@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from headgate.app.open_store import OpenStore
+from headgate.app.sharing import Shares
 from headgate.app.sync import SyncLoop
 from headgate.codec import NO_LIMIT, decode
 from headgate.engine.contract import Engine, Enqueued, EnqueuesWithin, NewArguments, Settings
@@ -51,6 +52,7 @@ class Client:
         self.clock = clock
         self.sync_loop = SyncLoop()
         self.limits = RegisteredLimits()
+        self.shares = Shares()
         self.hooks = Hooks()
         self.types = NO_OWN
         self.tasks: dict[str, KnownTask] = {}
@@ -107,6 +109,7 @@ class Client:
             if self._opened is not None:
                 _inherited.append(self._opened)
                 self.limits.all_unsent()
+                self.shares.all_unsent()
             self._opened = opened = OpenStore(await self._open_engine())
             return opened
         except Exception as error:
@@ -126,6 +129,7 @@ class Client:
         try:
             await engine.open()
             await self.limits.send(engine)
+            await self.shares.send(engine)
         except BaseException:
             with suppress(Exception):
                 await engine.close()
@@ -137,11 +141,15 @@ class Client:
         engine = (await self.opened()).engine
         if self.limits.unsent():
             await self.limits.send(engine)
+        if self.shares.unsent:
+            await self.shares.send(engine)
         return engine
 
     async def enqueue(self, jobs: Sequence[NewJob], connection: Any = None) -> list[Enqueued]:
         """Store all of the jobs or none, in one step that also carries the limits they are the first to name."""
         engine = (await self.opened()).engine
+        if self.shares.unsent:
+            await self.shares.send(engine)
         if connection is not None:
             stored = await self._enqueue_within(engine, jobs, connection)
         elif not self.limits.unsent():
@@ -210,3 +218,4 @@ class Client:
         if opened is not None and opened.own:
             await opened.engine.close()
         self.limits.all_unsent()
+        self.shares.all_unsent()

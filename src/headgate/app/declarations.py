@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, cas
 from headgate.app.client import Client
 from headgate.app.defaults import NOTHING, TaskDefaults, check_defaults, resolved
 from headgate.app.options import JobOptions, check_queue
+from headgate.app.sharing import QueueShares, ShareBy, queue_shares
 from headgate.app.task import AnyTask, AsyncTask, SyncTask, is_async
 from headgate.app.task_function import check_function, plain_function
 from headgate.app.task_options import TaskOptions, check_known, schedule_of
 from headgate.clock import duration_us
-from headgate.engine.contract import Limit
+from headgate.engine.contract import Limit, Overflow
 from headgate.errors import ConfigError
+from headgate.job import Charge
 from headgate.keys import check_name
-from headgate.limits import FloatingLimitView, FloatingRule, check_max
+from headgate.limits import FloatingLimitView, FloatingRule, check_backlog, check_max
 from headgate.retry import Retry
 from headgate.signatures import signature
 
@@ -102,7 +104,19 @@ def own_words(options: TaskOptions) -> TaskDefaults:
         retry=options.get("retry"),
         timeout=options.get("timeout"),
         retention=options.get("retention"),
+        expires=options.get("expires"),
     )
+
+
+def _queue_limit(
+    queue: str, max_concurrent: int | None, max_waiting: int | None, on_overflow: Overflow | None
+) -> Limit | None:
+    most = None if max_concurrent is None else check_max(max_concurrent, f"max_concurrent of queue {queue!r}")
+    backlog, overflow = check_backlog(max_waiting, on_overflow, f"queue {queue!r}")
+    if most is None and backlog is None:
+        return None
+    name = check_name(f"queue:{queue}", "queue with a cap" if backlog is None else "queue with a bound")
+    return Limit(name, "concurrency", most, max_waiting=backlog, on_overflow=overflow)
 
 
 class Declarations:
@@ -166,6 +180,8 @@ class Declarations:
             self._client.limits.check_bound(task.limits.bound)
             if task.limits.cap is not None:
                 self._client.limits.check(task.limits.cap)
+            if task.queue in self._client.shares.queues:
+                self._client.shares.reader(task.queue, task.limits.parameters)
         for task, options in made:
             self._add(task, own_words(options))
         return [task for task, _ in made]
@@ -182,17 +198,42 @@ class Declarations:
         self._client.tasks[task.name] = task
 
     def queue(
-        self, name: str, *, max_concurrent: int | None = None, defaults: TaskDefaults | None = None
+        self,
+        name: str,
+        *,
+        max_concurrent: int | None = None,
+        max_waiting: int | None = None,
+        on_overflow: Overflow | None = None,
+        share_by: ShareBy | None = None,
+        weights: Mapping[str, float] | None = None,
+        charge: Charge | None = None,
+        defaults: TaskDefaults | None = None,
     ) -> None:
-        """Cap how many jobs of a queue run at once, over all workers, and say what holds for its tasks."""
+        """Cap how many jobs of a queue run at once, over all workers, share it, and say what holds for its tasks.
+
+        `max_waiting` bounds its ready and waiting jobs; `on_overflow` is what happens beyond: "refuse", "drop_oldest"
+        or "drop_newest". `share_by` makes it a shared queue, whose starts are divided fairly: "tenant", an argument's
+        name, a template over the arguments or a function of them; `weights` are those of shares that have another one
+        than 1, and `charge` says what counts, "starts" or the "time" that attempts take.
+        """
         check_queue(name)
+        shared = queue_shares(name, share_by, weights, charge)
+        cap = _queue_limit(name, max_concurrent, max_waiting, on_overflow)
+        if shared is not None:
+            self._share(name, *shared)
         if defaults is not None:
             self._default(name, check_defaults(defaults, f"queue({name!r}, defaults=)"))
-        if max_concurrent is not None:
-            most = check_max(max_concurrent, f"max_concurrent of queue {name!r}")
-            cap = check_name(f"queue:{name}", "queue with a cap")
-            self._client.limits.declare([Limit(cap, "concurrency", most)])
+        if cap is not None:
+            self._client.limits.declare([cap])
         self._queues.setdefault(name, NOTHING)
+
+    def _share(self, queue: str, said: QueueShares, weights: dict[str, float]) -> None:
+        """Its tasks must have what it is shared by, whether they are declared before or after."""
+        shares = self._client.shares
+        shares.declare(queue, said, weights)
+        for task in self._tasks.values():
+            if task.queue == queue:
+                shares.reader(queue, task.limits.parameters)
 
     def _default(self, queue: str, defaults: TaskDefaults) -> None:
         """Defaults count for all tasks of a queue, whether they are declared before or after."""
@@ -205,15 +246,26 @@ class Declarations:
             task.set_defaults(*self._resolve(self._own[name]))
 
     def floating_limit(
-        self, name: str, *, default: int, every: Duration = 30, metadata: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        *,
+        default: int,
+        every: Duration = 30,
+        metadata: Mapping[str, Any] | None = None,
+        max_waiting: int | None = None,
+        on_overflow: Overflow | None = None,
     ) -> Callable[[F], F]:
-        """Register the function that computes a floating limit's number, every so many seconds while it is in use."""
+        """Register the function that computes a floating limit's number, every so many seconds while it is in use.
+
+        `max_waiting` and `on_overflow` are those of ConcurrencyLimit."""
 
         def register(function: F) -> F:
             if name in self._floating:
                 raise ConfigError(f"this app has a floating limit {name!r} already")
             _check_floating(name, function)
-            rule = FloatingRule(name, function, default, duration_us(every, "every="), metadata)
+            rule = FloatingRule(
+                name, function, default, duration_us(every, "every="), metadata, max_waiting, on_overflow
+            )
             self._client.limits.declare([rule.record])
             self._floating[name] = rule
             return function

@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from headgate.app.options import JobOptions, check_priority, check_queue, check_retention, check_timeout
+from headgate.app.options import (
+    NEVER,
+    JobOptions,
+    check_expires,
+    check_priority,
+    check_queue,
+    check_retention,
+    check_timeout,
+)
 from headgate.errors import ConfigError
 from headgate.job import DEFAULT_PRIORITY
 from headgate.retry import LOST_ONLY, Retry
@@ -25,10 +33,11 @@ class TaskDefaults:
     """What holds for tasks that say nothing else; None says nothing.
 
     For all tasks of an app (`App(defaults=…)`), or for those of a queue (`app.queue(name, defaults=…)`). A task that is
-    to have no timeout in spite of them says `timeout=math.inf`, one without a retry `retry=Retry(attempts=1)`.
+    to have no timeout in spite of them says `timeout=math.inf`, one whose jobs may start at any time
+    `expires=math.inf`, one without a retry `retry=Retry(attempts=1)`.
     """
 
-    __slots__ = ("priority", "queue", "retention", "retry", "timeout")
+    __slots__ = ("expires", "priority", "queue", "retention", "retry", "timeout")
 
     def __init__(
         self,
@@ -38,12 +47,14 @@ class TaskDefaults:
         retry: Retry | None = None,
         timeout: float | timedelta | None = None,
         retention: float | timedelta | None = None,
+        expires: float | timedelta | None = None,
     ) -> None:
         self.queue = None if queue is None else check_queue(queue)
         self.priority = None if priority is None else check_priority(priority)
         self.retry = check_retry(retry)
         self.timeout = None if timeout is None else _timeout(timeout)
         self.retention = None if retention is None else check_retention(retention)
+        self.expires = None if expires is None else check_expires(expires) or NEVER
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TaskDefaults) and all(
@@ -51,7 +62,7 @@ class TaskDefaults:
         )
 
     def __hash__(self) -> int:
-        return hash((self.queue, self.priority, self.timeout, self.retention))
+        return hash((self.queue, self.priority, self.timeout, self.retention, self.expires))
 
     def __repr__(self) -> str:
         said = {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
@@ -84,6 +95,7 @@ def resolved(
         _first(*(level.priority for level in levels), otherwise=DEFAULT_PRIORITY),
         None if timeout == NO_TIMEOUT else timeout,
         _first(*(level.retention for level in levels), otherwise=None),
+        _first(*(level.expires for level in levels), otherwise=NEVER) or None,
     )
     return options, _first(*(level.retry for level in levels), otherwise=LOST_ONLY)
 

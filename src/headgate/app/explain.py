@@ -38,7 +38,7 @@ def explanation(facts: Facts) -> Explanation:
     return Explanation(
         id=job.id,
         state=job.state,
-        sentence=f"Job {job.id} ({job.task}) {_predicate(facts)}{_suspected(job)}.",
+        sentence=f"Job {job.id} ({job.task}) {_predicate(facts)}{_shared(facts)}{_expiring(facts)}{_suspected(job)}.",
         key=None if limit is None else limit.key,
         tenant=job.tenant or None,
         holders=tuple(holder.job for holder in facts.holders),
@@ -61,6 +61,21 @@ def _predicate(facts: Facts) -> str:
             return _ended(facts)
         case _:
             assert_never(facts.job.state)
+
+
+def _shared(facts: Facts) -> str:
+    """Its place among the shares of its queue: lines are in their order, not in that of arrival."""
+    job = facts.job
+    if job.share is None or job.state not in (JobState.READY, JobState.WAITING):
+        return ""
+    weight = "" if facts.weight is None else f" (weight {facts.weight:g})"
+    return f"; its queue is shared, and it stands in line for share {job.share!r}{weight}"
+
+
+def _expiring(facts: Facts) -> str:
+    if facts.job.start_by is None or facts.job.state.ended:
+        return ""
+    return f"; it is cancelled if it has not started by {_moment(facts.job.start_by, facts.now)}"
 
 
 def _suspected(job: Job) -> str:
@@ -130,14 +145,38 @@ def _waiting(facts: Facts) -> str:
 def _slots(limit: LimitStatus, facts: Facts) -> str:
     if limit.max == 0:
         return f"it is closed (a limit of 0{_author(limit, facts.now)})"
+    if (throttled := _throttled(limit, facts.now)) is not None:
+        return throttled
     if limit.max is None:
         return "it has no limit any more, and the job is offered at the next claim"
+    units = _units(facts)
+    if units > limit.max:
+        most = f"the maximum in force is {limit.max}{_author(limit, facts.now)}"
+        return f"it needs {units} units at once, and {most}: it cannot start before that is raised"
     held = f"{limit.held} of {limit.max} held{_author(limit, facts.now)}"
     if facts.holders:
         shown = ", ".join(_holder(holder, facts.now) for holder in facts.holders[:3])
-        more = f" and {limit.held - 3} more" if limit.held > 3 else ""
-        held += f", by {shown}{more}"
-    return held if limit.held >= limit.max else f"{held}, and {_promised(facts.offered)}"
+        rest = limit.held - sum(holder.units for holder in facts.holders[:3])
+        held += f", by {shown}{f' and {rest} more' if rest > 0 else ''}"
+    free = max(limit.max - limit.held, 0)
+    if units > 1:
+        held = f"it needs {units} units, of which {free} are free; {held}"
+    return held if free < units else f"{held}, and {_promised(facts.offered)}"
+
+
+def _units(facts: Facts) -> int:
+    """What the job needs of the key that it waits on; of the caps of tasks and queues always one."""
+    return next((use.units for use in facts.job.uses if use.key == facts.job.waiting_on), 1)
+
+
+def _throttled(limit: LimitStatus, now: int) -> str | None:
+    """A key that a service has closed, or that opens again."""
+    if limit.opens_at is None:
+        return None
+    moment = _moment(limit.opens_at, now)
+    if limit.opens_at > now:
+        return f"a service has throttled it: it is closed until {moment}, and opens bit by bit then"
+    return f"a service has throttled it: it opens bit by bit since {moment}"
 
 
 def _promised(offered: int) -> str:
@@ -154,7 +193,17 @@ def _rate(limit: LimitStatus, facts: Facts) -> str:
     if facts.earliest is None:
         return f"its rate of {pace} never has as many tokens at once as the job costs"
     when = "now" if facts.earliest <= facts.now else _instant(facts.earliest, facts.now)
+    units = _units(facts)
+    if limit.tokens is not None and (units > 1 or limit.tokens):
+        left = _left(limit.tokens)
+        return f"it costs {units} of its rate of {pace}, and {left}; they are there {when} at the earliest"
     return f"its rate of {pace} is used up; a token comes {when} at the earliest"
+
+
+def _left(tokens: int) -> str:
+    if tokens < 0:
+        return f"{-tokens} more were spent than there were"
+    return "1 token is left" if tokens == 1 else f"{tokens or 'no'} tokens are left"
 
 
 def _author(limit: LimitStatus, now: int) -> str:
@@ -174,7 +223,8 @@ def _of_tenant(limit: LimitStatus) -> str:
 def _holder(holder: Holder, now: int) -> str:
     if holder.reserved:
         return f"job {holder.job} ({holder.task}), which keeps it while it waits for another key"
-    return f"job {holder.job} ({holder.task}), running for {_span(now - holder.since)}"
+    sized = f" with {holder.units} units" if holder.units > 1 else ""
+    return f"job {holder.job} ({holder.task}){sized}, running for {_span(now - holder.since)}"
 
 
 def _running(facts: Facts) -> str:

@@ -69,6 +69,8 @@ class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     timeout: float | None = None
     retention: float | None = None
     unique: str | None = None
+    expires: datetime | None = None
+    share: str | None = None
     metadata: dict[str, Any] | None = None
     headers: dict[str, str] | None = None
     retry: ImportRetry | None = None
@@ -150,6 +152,8 @@ def _imported(tasks: Mapping[str, AnyTask], record: ImportRecord) -> ImportedJob
         timeout=record.timeout,
         retention=record.retention,
         unique=record.unique,
+        expires=record.expires,
+        share=record.share,
         metadata=record.metadata,
         headers=record.headers,
         limits=[as_declared(given) for given in record.limits],

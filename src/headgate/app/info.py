@@ -53,7 +53,8 @@ class JobInfo(Info, frozen=True):
     """A job as it stands. `limits` are the keys it needs, `waiting_on` the one that refused it.
 
     `suspicion` says how likely it is that the job ends its worker's process, 0 for nearly all; `lost` how often it was
-    lost with one since it was last clear of suspicion. Both are 0 again once the job has ended.
+    lost with one since it was last clear of suspicion. Both are 0 again once the job has ended. `expires` is until when
+    it must have started, None once it has; `share` whose part of a shared queue it takes.
     """
 
     id: str
@@ -76,6 +77,8 @@ class JobInfo(Info, frozen=True):
     lost: int
     retry: RetryPolicy
     unique: str | None
+    expires: datetime | None
+    share: str | None
     metadata: dict[str, Any]
     headers: dict[str, str]
     cancel_requested: bool
@@ -141,6 +144,8 @@ def job_info(job: Job, sealing: Sealing = PLAIN) -> JobInfo:
         lost=job.lost,
         retry=job.retry,
         unique=job.unique,
+        expires=_when(job.start_by),
+        share=job.share,
         metadata=read.plain("metadata", decode_object, job.metadata) or {},
         headers=read.plain("headers", read_headers, job.headers) or {},
         cancel_requested=job.cancel_requested,
@@ -176,7 +181,11 @@ class LimitInfo(Info, frozen=True):
     """A limit, or one key of it, as it stands. `max` is the number in force, None where nothing limits.
 
     Where `exact` is False, so many hold or wait for its keys that they were not all counted: `held` and `waiting` are
-    lower bounds."""
+    lower bounds. `held` counts units, which is slots where jobs take more than one. Of a key of a rate, `tokens` are
+    there now (below zero: a debt of attempts that spent more than estimated), and `next_at` is when the next comes.
+    `brought` is the number that its newest job brought, `brought_before` another one that jobs brought while it was in
+    use: they disagree. `reason` says why a learnt number is what it is, `opens_at` until when the key is closed since
+    a service has throttled it."""
 
     name: str
     key: str
@@ -191,6 +200,12 @@ class LimitInfo(Info, frozen=True):
     burst: int | None
     algorithm: str | None
     exact: bool
+    tokens: int | None = None
+    next_at: datetime | None = None
+    brought: int | None = None
+    brought_before: int | None = None
+    reason: str | None = None
+    opens_at: datetime | None = None
 
 
 def limit_info(status: LimitStatus) -> LimitInfo:
@@ -210,6 +225,12 @@ def limit_info(status: LimitStatus) -> LimitInfo:
         burst=status.burst if rate else None,
         algorithm=status.algorithm if rate else None,
         exact=status.exact,
+        tokens=status.tokens,
+        next_at=_when(status.next_at),
+        brought=status.brought,
+        brought_before=status.brought_before,
+        reason=status.reason,
+        opens_at=_when(status.opens_at),
     )
 
 

@@ -30,7 +30,8 @@ from headgate.app.info import (
 from headgate.app.known_names import unknown_cap, unknown_limit, unknown_queue, unknown_task
 from headgate.app.steering import Changed, Verb, fitting_states, steer_ids, steer_matching, steer_one
 from headgate.app.sync import twin
-from headgate.clock import duration_us, from_us, instant_us
+from headgate.app.until import ends_at
+from headgate.clock import from_us
 from headgate.engine.contract import Filter, LimitPlace, Override
 from headgate.engine.rules.status import place as status_place
 from headgate.errors import ConfigError
@@ -222,7 +223,7 @@ class Operations(Asking):
         engine = await self._client.engine()
         _point_out(await unknown_cap(engine, name, self._tasks, self.queue_names))
         now = await engine.clock()
-        await engine.override(Override(name, number, value, owner, by, now, why, _until(until, now)))
+        await engine.override(Override(name, number, value, owner, by, now, why, ends_at(until, now)))
 
     @property
     def queue_names(self) -> set[str]:
@@ -370,13 +371,3 @@ def _check_cap(name: str, value: str | None, tenant: str | None) -> None:
             f"the cap {name!r} is shared by all tenants; leave tenant={tenant!r} out, or declare a limit of the task's "
             "own, which tenants have each"
         )
-
-
-def _until(until: datetime | timedelta | float | None, now: int) -> int | None:
-    if until is None:
-        return None
-    lasts = isinstance(until, timedelta | int | float)
-    ends = now + duration_us(until, "until=") if lasts else instant_us(until, "until=")
-    if ends <= now:
-        raise ConfigError(f"until={until!r} would end at once; it is {from_us(now).isoformat()} now")
-    return ends

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from datetime import timedelta
-from typing import Any, Literal, get_args
+from datetime import datetime, timedelta
+from typing import Any, get_args
 
+from headgate.app.sharing import check_share
 from headgate.clock import SECOND, duration_us, instant_us
 from headgate.codec import encode_text
 from headgate.errors import ConfigError
 from headgate.headers import headers_text
-from headgate.job import INTERNAL_QUEUE, MAX_PRIORITY
+from headgate.job import INTERNAL_QUEUE, MAX_PRIORITY, OnConflict
 from headgate.keys import check_text
 
-OnConflict = Literal["return", "raise", "replace"]
+NEVER = 0
+"""What stands for a time that does not come, where None says nothing."""
 LEAST_RETENTION = 10 * SECOND
 """`result()` reads the record of an ended job: with `retention=0` it would find nothing."""
 
@@ -22,11 +25,18 @@ class JobOptions:
     """Options in the form that a NewJob takes them."""
 
     __slots__ = (
-        "at", "delay", "headers", "id", "metadata", "on_conflict", "priority", "queue", "retention", "tenant",
-        "timeout", "unique",
+        "at", "at_most", "delay", "expires", "headers", "id", "metadata", "on_conflict", "priority", "queue",
+        "retention", "share", "start_by", "tenant", "timeout", "unique", "unique_for",
     )  # fmt: skip
 
-    def __init__(self, queue: str, priority: int, timeout: int | None, retention: int | None) -> None:
+    def __init__(
+        self,
+        queue: str,
+        priority: int,
+        timeout: int | None,
+        retention: int | None,
+        expires: int | None = None,
+    ) -> None:
         self.id: str | None = None
         self.queue = queue
         self.tenant = ""
@@ -39,6 +49,19 @@ class JobOptions:
         self.metadata: str | None = None
         self.retention = retention
         self.headers: str | None = None
+        self.expires = expires
+        """How long after its due time a job may start."""
+        self.start_by: int | None = None
+        self.at_most: int | None = None
+        self.unique_for: int | None = None
+        self.share: str | None = None
+
+    @property
+    def latest_start(self) -> tuple[int | None, int | None]:
+        """Until when a job must have started: within a time from its enqueue, or by a point in time."""
+        if self.start_by is not None or self.expires is None:
+            return None, self.start_by
+        return (self.delay + self.expires, None) if self.at is None else (None, self.at + self.expires)
 
     def but(self, given: Mapping[str, Any], payload_limit: int) -> JobOptions:
         """A copy with what was given; None means not given."""
@@ -50,9 +73,27 @@ class JobOptions:
             raise ConfigError("delay= and at= exclude each other: give one of them")
         for name, value in said.items():
             setattr(made, name, _CHECKS[name](value, payload_limit))
-        if "on_conflict" in said and "unique" not in said:
-            raise ConfigError(f"on_conflict={made.on_conflict!r} belongs to unique=, which is missing")
+        if "expires" in said:
+            made.start_by, made.expires = _expiry(said["expires"])
+        made._check_together(said)
         return made
+
+    def _check_together(self, said: Mapping[str, Any]) -> None:
+        """What one option means for another one."""
+        if "on_conflict" in said and self.unique is None:
+            raise ConfigError(f"on_conflict={self.on_conflict!r} belongs to unique=, which is missing")
+        if self.unique_for is not None and self.unique is None:
+            raise ConfigError("unique_for= belongs to unique=, which is missing")
+        if self.unique_for is not None and self.on_conflict == "update":
+            raise ConfigError(
+                "unique_for= keeps the key after the start, on_conflict='update' gives it free then: give one of them"
+            )
+        if self.at_most is not None and self.on_conflict != "update":
+            raise ConfigError("at_most= bounds what on_conflict='update' puts off, which is missing")
+        if self.at_most is not None and self.at_most < self.delay:
+            raise ConfigError("at_most= is shorter than delay=: it bounds the time from the first enqueue on")
+        if self.start_by is not None and self.at is not None and self.start_by <= self.at:
+            raise ConfigError("expires= is not later than at=: the job would never start")
 
 
 def check_priority(value: Any) -> int:
@@ -75,6 +116,37 @@ def check_timeout(value: float | timedelta) -> int:
     if timeout == 0:
         raise ConfigError("timeout=0 would end every attempt at once; leave it out for no timeout")
     return timeout
+
+
+def check_expires(value: float | timedelta) -> int | None:
+    """A time after a job's due time; infinity means that it may start at any time."""
+    if value == math.inf:
+        return None
+    if isinstance(value, datetime):
+        raise ConfigError(
+            f"expires={value!r}: a task says it as a duration; a point in time is for options()"
+        )
+    expires = duration_us(value, "expires=")
+    if expires == 0:
+        raise ConfigError("expires=0 would never let a job start; leave it out for a job that may wait")
+    return expires
+
+
+def _expiry(value: Any) -> tuple[int | None, int | None]:
+    """A point in time, or a time after the due time."""
+    if isinstance(value, datetime):
+        return instant_us(value, "expires="), None
+    return None, check_expires(value)
+
+
+def _positive(what: str) -> Callable[[Any, int], int]:
+    def check(value: Any, _: int) -> int:
+        found = duration_us(value, what)
+        if found == 0:
+            raise ConfigError(f"{what}0 would do nothing; leave it out")
+        return found
+
+    return check
 
 
 def check_retention(value: float | timedelta) -> int:
@@ -115,4 +187,8 @@ _CHECKS: dict[str, Callable[[Any, int], Any]] = {
     "timeout": lambda value, _: check_timeout(value),
     "headers": lambda value, _: headers_text(value),
     "retention": lambda value, _: check_retention(value),
+    "expires": lambda value, _: None,
+    "at_most": _positive("at_most="),
+    "unique_for": _positive("unique_for="),
+    "share": lambda value, _: check_share(value),
 }

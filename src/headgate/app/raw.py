@@ -12,9 +12,11 @@ from typing import Any, TypedDict
 
 from headgate.app.client import Client
 from headgate.app.options import JobOptions, OnConflict, check_priority, check_queue
+from headgate.app.sharing import BY_TENANT, NOBODYS
 from headgate.codec import encode_text
+from headgate.errors import ConfigError
 from headgate.ids import new_id
-from headgate.job import DEFAULT_PRIORITY, NewJob
+from headgate.job import DEFAULT_PRIORITY, Charge, NewJob
 from headgate.keys import check_name
 from headgate.limits.imported import as_declared
 from headgate.limits.of_task import TaskLimits
@@ -36,6 +38,10 @@ class RawOptions(TypedDict, total=False):
     timeout: float | timedelta | None
     retention: float | timedelta | None
     headers: Mapping[str, str] | None
+    expires: float | timedelta | datetime | None
+    at_most: float | timedelta | None
+    unique_for: float | timedelta | None
+    share: str | None
 
 
 def raw_job(
@@ -52,7 +58,7 @@ def raw_job(
         options, client.payload_limit
     )
     own = TaskLimits(Parameters(name, {}, {}), (), (), None)
-    bound = own.bind([as_declared(limit) for limit in limits])
+    bound = own.bind([as_declared(limit) for limit in limits], by_job=True)
     client.limits.check_bound(bound)
     text = encode_text(dict(args), f"arguments of task {name!r}", client.json_limit)
     client.limits.mention_bound(bound)
@@ -73,4 +79,21 @@ def raw_job(
         said.metadata,
         said.retention,
         said.headers,
+        *said.latest_start,
+        said.at_most,
+        said.unique_for,
+        *_share(client, said),
     )
+
+
+def _share(client: Client, said: JobOptions) -> tuple[str | None, Charge]:
+    """A job that nothing is known of says its share itself, unless its queue is shared by tenants."""
+    shared = client.shares.queues.get(said.queue)
+    charge: Charge = "starts" if shared is None else shared.charge
+    if said.share is not None or shared is None:
+        return said.share, charge
+    if shared.share_by not in (None, BY_TENANT):
+        raise ConfigError(
+            f"queue {said.queue!r} is shared by {shared.share_by!r}, which a raw job does not say; give share="
+        )
+    return (said.tenant if shared.share_by == BY_TENANT else "") or NOBODYS, charge

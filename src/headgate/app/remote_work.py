@@ -31,8 +31,10 @@ from headgate.engine.contract import (
     Released,
     Report,
     Snoozed,
+    Spent,
     Stopped,
     Succeeded,
+    Throttled,
     Worker,
 )
 from headgate.errors import ConfigError, PayloadError
@@ -48,7 +50,7 @@ LEASES = 5.0, 3600.0
 """The shortest and the longest lease, in seconds."""
 MOST_WANT = 1000
 MOST_PROGRESS = 64 * 1024
-Ended = Literal["succeeded", "failed", "snoozed", "cancelled", "released", "progress"]
+Ended = Literal["succeeded", "failed", "snoozed", "throttled", "cancelled", "released", "progress", "spent"]
 
 
 class RemoteWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +86,8 @@ class RemoteAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 class RemoteReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What became of an attempt: `result` belongs to succeeded, `error` to failed and cancelled, `retry_in` (seconds;
-    null ends the job) to failed, `delay` to snoozed, `value` to progress, which ends nothing."""
+    null ends the job) to failed, `delay` to snoozed and throttled, `limit` to throttled (null: its rate, else its
+    concurrency limit) and spent, `units` to spent, `value` to progress; progress and spent end nothing."""
 
     job: str
     attempt: int
@@ -94,6 +97,8 @@ class RemoteReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     retry_in: float | None = None
     delay: float | None = None
     value: Any = None
+    limit: str | None = None
+    units: int | None = None
 
 
 class RemoteExchanged(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +235,7 @@ class RemoteWork:
 
     async def _count(self, said: Sequence[Report]) -> None:
         """Count what has ended, for the history."""
-        ended = {one.job: one for one in said if not isinstance(one, Progress)}
+        ended = {one.job: one for one in said if not isinstance(one, Progress | Spent)}
         if not ended:
             return
         engine = await self._client.engine()
@@ -266,6 +271,10 @@ class RemoteWork:
         if report.outcome == "progress":
             text = encode_text(report.value, f"progress of job {report.job!r}", MOST_PROGRESS)
             return Progress(report.job, report.attempt, self._sealed("progress", text, owner))
+        if report.outcome == "spent":
+            if report.limit is None or report.units is None or report.units < 0:
+                raise ConfigError(f"the report about job {report.job!r}: spent needs limit and units from 0")
+            return Spent(report.job, report.attempt, report.limit, report.units)
         if report.outcome == "succeeded":
             text = encode_text(report.result, f"result of job {report.job!r}", self._client.json_limit)
             return Succeeded(report.job, report.attempt, self._sealed("result", text, owner))
@@ -323,11 +332,15 @@ def _outcome(report: RemoteReport) -> Outcome:
             if report.delay is None:
                 raise ConfigError(f"the report about job {job!r}: snoozed needs delay, in seconds")
             return Snoozed(job, attempt, duration_us(report.delay, "delay"))
+        case "throttled":
+            if report.delay is None:
+                raise ConfigError(f"the report about job {job!r}: throttled needs delay, in seconds")
+            return Throttled(job, attempt, duration_us(report.delay, "delay"), report.limit)
         case "cancelled":
             return Stopped(job, attempt, report.error)
         case "released":
             return Released(job, attempt)
-        case "succeeded" | "progress":
+        case "succeeded" | "progress" | "spent":
             raise AssertionError(report.outcome)  # these have payloads
         case _:
             assert_never(report.outcome)

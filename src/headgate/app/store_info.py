@@ -32,13 +32,15 @@ def totals_info(totals: Totals) -> TotalsInfo:
 
 
 class HolderInfo(Info, frozen=True):
-    """A job that holds a slot. `reserved` marks one that waits for another key and keeps this one meanwhile."""
+    """A job that holds slots, `units` of them. `reserved` marks one that waits for another key and keeps this one
+    meanwhile."""
 
     job: str
     task: str
     worker: str | None
     since: datetime
     reserved: bool
+    units: int = 1
 
 
 class WaiterInfo(Info, frozen=True):
@@ -57,7 +59,7 @@ class KeyInfo(Info, frozen=True):
     when a rate that has none left will have one.
 
     `holders`, longest first, and `waiters`, in the order in which they come, are the first of them; `limit` counts
-    all. `needed` is how many tokens the job takes whose keys were asked for, else 1.
+    all. `needed` is how many slots or tokens the job takes whose keys were asked for, else 1.
     """
 
     limit: LimitInfo
@@ -92,6 +94,7 @@ def _holder(holder: Holder) -> HolderInfo:
         worker=holder.worker,
         since=from_us(holder.since),
         reserved=holder.reserved,
+        units=holder.units,
     )
 
 

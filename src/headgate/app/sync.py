@@ -11,7 +11,7 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from headgate.app.worker_loops import WorkerLoops
@@ -60,6 +60,10 @@ class SyncLoop:
         except BaseException:
             future.cancel()
             raise
+
+    def hand_over(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine in the sync_loop without waiting for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def is_mine(self) -> bool:
         """Whether the calling code was handed over by a twin."""

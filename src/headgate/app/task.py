@@ -16,6 +16,7 @@ from headgate.app.blocks import enqueue
 from headgate.app.client import Client
 from headgate.app.handle import JobHandle
 from headgate.app.options import JobOptions, OnConflict
+from headgate.app.sharing import NOBODYS, ReadShare
 from headgate.app.signature import TaskSignature, hints_of
 from headgate.app.sync import SyncLoop, twin
 from headgate.app.task_function import check_function
@@ -25,9 +26,10 @@ from headgate.engine.contract import NewArguments
 from headgate.errors import ConfigError
 from headgate.hooks.hooks import Hooks
 from headgate.ids import new_id
-from headgate.job import Job, NewJob
+from headgate.job import Charge, Job, NewJob
 from headgate.keys import Key, canonical, check_length, check_name
 from headgate.limits import DeclaredLimit
+from headgate.limits.adapt import Adaptive
 from headgate.limits.bound import BoundLimit
 from headgate.limits.of_task import TaskLimits
 from headgate.periodic import Schedule
@@ -62,6 +64,7 @@ class Task(Generic[P, R]):
         self.in_process = check_run_in(run_in, self.name, is_async=self.is_async) == "process"
         self.schedule = schedule
         self.set_defaults(options, retry)
+        self._readers: dict[str, ReadShare | None] = {}
         self._signature = TaskSignature(fn, self.name, client.types)
         self.dependencies = self._signature.dependencies
         client.hooks.check(self.dependencies, lambda function: hints_of(function, self.name))
@@ -112,6 +115,14 @@ class Task(Generic[P, R]):
         """JSON text as call arguments, converted as annotated; raises PayloadError."""
         return self._signature.call(self._payload.decode(args))
 
+    @property
+    def learning(self) -> Callable[[str, str], Mapping[str, Adaptive]] | None:
+        """How to find the keys of a job whose number is learnt; None for a task without adaptive limits."""
+        return self._learning if self.limits.adaptive else None
+
+    def _learning(self, args: str, tenant: str) -> Mapping[str, Adaptive]:
+        return self.limits.learning(self._payload.decode(args), tenant)
+
     def encode_result(self, value: Any) -> str:
         """A result as JSON text; raises PayloadError."""
         return "null" if value is None else self._result.encode(value)
@@ -144,8 +155,11 @@ class Task(Generic[P, R]):
     ) -> NewJob[R]:
         """One job from a call's arguments and its options."""
         text, arguments = self._payload.encode(self._signature.bind(args, kwargs))
+        uses = self.limits.uses(arguments, options.tenant, extra)
         if extra:
             self._client.limits.mention_bound(extra)
+        start_within, start_by = options.latest_start
+        share, charge = self._share_of(options, arguments)
         return NewJob(
             options.id or new_id(),
             self.name,
@@ -155,7 +169,7 @@ class Task(Generic[P, R]):
             options.priority,
             options.delay,
             options.at,
-            self.limits.uses(arguments, options.tenant, extra),
+            uses,
             self.retry.policy,
             options.timeout,
             options.unique,
@@ -163,7 +177,31 @@ class Task(Generic[P, R]):
             options.metadata,
             options.retention,
             options.headers,
+            start_within,
+            start_by,
+            options.at_most,
+            options.unique_for,
+            share,
+            charge,
         )
+
+    def _share_of(self, options: JobOptions, arguments: Any) -> tuple[str | None, Charge]:
+        """Whose part of the queue's starts a job belongs to, and what that is charged for."""
+        shares = self._client.shares
+        said = shares.queues.get(options.queue)
+        if said is None:
+            if options.share is not None:
+                raise ConfigError(
+                    f"share={options.share!r}: queue {options.queue!r} is not shared; declare "
+                    f"app.queue({options.queue!r}, share_by=…)"
+                )
+            return None, "starts"
+        if options.share is not None:
+            return options.share, said.charge
+        if options.queue not in self._readers:
+            self._readers[options.queue] = shares.reader(options.queue, self.limits.parameters)
+        read = self._readers[options.queue]
+        return NOBODYS if read is None else read(arguments, options.tenant), said.charge
 
     def changed(self, job: Job, args: str, given: Mapping[str, Any]) -> NewArguments:
         """The arguments of a stored job of this task, changed by those that are given, and the keys that it needs then.
@@ -174,7 +212,7 @@ class Task(Generic[P, R]):
         made = self.build(*call, options, ())
         own = {bound.name for bound in self.limits.bound}
         rest = [use for use in job.uses if Key.of(use.key).name not in own]
-        uses = canonical((Key.of(use.key), use.units) for use in (*made.uses, *rest))
+        uses = canonical((Key.of(use.key), use.units, use.number) for use in (*made.uses, *rest))
         return NewArguments(made.args, uses)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
@@ -203,14 +241,23 @@ class Task(Generic[P, R]):
         timeout: float | timedelta | None = None,
         retention: float | timedelta | None = None,
         headers: Mapping[str, str] | None = None,
+        expires: float | timedelta | datetime | None = None,
+        at_most: float | timedelta | None = None,
+        unique_for: float | timedelta | None = None,
+        share: str | None = None,
     ) -> TaskWithOptions[P, R]:
-        """The task with what is to be different for some of its jobs; `limits` come on top of its own."""
+        """The task with what is to be different for some of its jobs; `limits` come on top of its own.
+
+        `expires` is until when a job must have started, a point in time or a duration after its due time. `at_most`
+        bounds how long `on_conflict="update"` puts a job off; `unique_for` keeps the unique key taken for so long after
+        the start. `share` is whose part of a shared queue the job takes."""
         given = {
             "priority": priority, "delay": delay, "at": at, "tenant": tenant, "id": id, "unique": unique,
             "on_conflict": on_conflict, "metadata": metadata, "queue": queue, "timeout": timeout,
-            "retention": retention, "headers": headers,
+            "retention": retention, "headers": headers, "expires": expires, "at_most": at_most,
+            "unique_for": unique_for, "share": share,
         }  # fmt: skip
-        bound = self.limits.bind(check_limits(limits, f"task {self.name!r}"))
+        bound = self.limits.bind(check_limits(limits, f"task {self.name!r}"), by_job=True)
         self._client.limits.check_bound(bound)
         return TaskWithOptions(self, self._options.but(given, self._client.payload_limit), bound)
 

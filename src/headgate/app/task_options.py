@@ -32,7 +32,12 @@ MEANT = {
     "queue_name": "queue=",
 }
 """What other job queues call it, and what it is here."""
-PER_JOB = frozenset({"delay", "at", "tenant", "id", "unique", "on_conflict", "metadata", "eta", "countdown"})
+PER_JOB = frozenset(
+    {
+        "delay", "at", "tenant", "id", "unique", "on_conflict", "metadata", "eta", "countdown", "at_most",
+        "unique_for", "share",
+    }
+)  # fmt: skip
 
 
 class TaskOptions(TypedDict, total=False):
@@ -45,6 +50,7 @@ class TaskOptions(TypedDict, total=False):
     retry: Retry | None
     timeout: float | timedelta | None
     retention: float | timedelta | None
+    expires: float | timedelta | None
     limits: Sequence[DeclaredLimit] | None
     cron: str | None
     every: float | timedelta | None

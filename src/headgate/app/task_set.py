@@ -23,10 +23,13 @@ from weakref import WeakSet
 
 from headgate.app.defaults import TaskDefaults, resolved
 from headgate.app.included import SetClient, SetTask
+from headgate.app.sharing import ShareBy
 from headgate.app.task import AnyTask, AsyncTask, SyncTask
 from headgate.app.task_function import check_function
 from headgate.app.task_options import TaskOptions, check_known
+from headgate.engine.contract import Overflow
 from headgate.errors import ConfigError
+from headgate.job import Charge
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -78,10 +81,30 @@ class TaskSet:
         return task
 
     def queue(
-        self, name: str, *, max_concurrent: int | None = None, defaults: TaskDefaults | None = None
+        self,
+        name: str,
+        *,
+        max_concurrent: int | None = None,
+        max_waiting: int | None = None,
+        on_overflow: Overflow | None = None,
+        share_by: ShareBy | None = None,
+        weights: Mapping[str, float] | None = None,
+        charge: Charge | None = None,
+        defaults: TaskDefaults | None = None,
     ) -> None:
         """Say something about a queue, as `App.queue` does."""
-        self._do(lambda app: app.queue(name, max_concurrent=max_concurrent, defaults=defaults))
+        self._do(
+            lambda app: app.queue(
+                name,
+                max_concurrent=max_concurrent,
+                max_waiting=max_waiting,
+                on_overflow=on_overflow,
+                share_by=share_by,
+                weights=weights,
+                charge=charge,
+                defaults=defaults,
+            )
+        )
 
     def floating_limit(
         self,
@@ -90,14 +113,21 @@ class TaskSet:
         default: int,
         every: float | timedelta = 30,
         metadata: Mapping[str, Any] | None = None,
+        max_waiting: int | None = None,
+        on_overflow: Overflow | None = None,
     ) -> Callable[[F], F]:
         """Register the function that computes a floating limit's number, as `App.floating_limit` does."""
 
         def register(function: F) -> F:
             self._do(
-                lambda app: app.floating_limit(name, default=default, every=every, metadata=metadata)(
-                    function
-                )
+                lambda app: app.floating_limit(
+                    name,
+                    default=default,
+                    every=every,
+                    metadata=metadata,
+                    max_waiting=max_waiting,
+                    on_overflow=on_overflow,
+                )(function)
             )
             return function
 

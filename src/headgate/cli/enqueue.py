@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -40,6 +41,27 @@ def enqueue(
         str | None,
         typer.Option("--unique", metavar="KEY", help="One unfinished job with this key at a time."),
     ] = None,
+    unique_for: Annotated[
+        str | None,
+        typer.Option("--unique-for", metavar="TIME", help="Keep that key taken for so long after the start."),
+    ] = None,
+    on_conflict: Annotated[
+        str | None,
+        typer.Option("--on-conflict", metavar="WHAT", help="If it is taken: return, raise, replace, update."),
+    ] = None,
+    at_most: Annotated[
+        str | None,
+        typer.Option("--at-most", metavar="TIME", help="How long updates may put it off."),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            "--expires", metavar="TIME", help="Cancel it if it has not started so long after it was due."
+        ),
+    ] = None,
+    share: Annotated[
+        str | None, typer.Option("--share", metavar="SHARE", help="Whose part of a shared queue it takes.")
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", metavar="ID", help="An id of your own.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Another queue.")] = None,
     wait: Annotated[
@@ -55,6 +77,7 @@ def enqueue(
     headgate enqueue myproject.jobs:app send '{"to": "ada@example.com"}'
     headgate enqueue myproject.jobs:app send to=ada@example.com --delay 5m
     headgate enqueue myproject.jobs:app report --unique nightly --wait 60
+    headgate enqueue myproject.jobs:app ping --unique p --unique-for 10m --expires 1h
 
     A value that is not JSON is text; a text that looks like JSON needs its
     quotes: to='"42"'.
@@ -76,6 +99,11 @@ def enqueue(
         at=None if at is None else instant(at, "--at"),
         tenant=tenant,
         unique=unique,
+        unique_for=None if unique_for is None else duration(unique_for, "--unique-for"),
+        on_conflict=cast("Any", on_conflict),
+        at_most=None if at_most is None else duration(at_most, "--at-most"),
+        expires=None if expires is None else _expiry(expires),
+        share=share,
         id=id,
         queue=queue,
     )
@@ -89,6 +117,14 @@ def enqueue(
             return
         with _named_when_interrupted(job.id):
             _say_result(job, patience, json)
+
+
+def _expiry(text: str) -> float | datetime:
+    """A duration, or a point in time."""
+    from headgate.cli.times import until
+
+    given = until(text, "--expires")
+    return given.total_seconds() if isinstance(given, timedelta) else given
 
 
 @contextmanager

@@ -98,6 +98,8 @@ def _fields(job: JobInfo) -> list[tuple[str, str]]:
         ("tenant", job.tenant or ""),
         ("limits", "\n".join(job.limits)),
         ("unique", job.unique or ""),
+        ("share", job.share or ""),
+        ("expires", _instant(job.expires)),
         ("enqueued", _instant(job.enqueued_at)),
         ("due", _instant(job.due)),
         ("started", _instant(job.started_at)),

@@ -137,6 +137,7 @@ def _when(job: JobInfo) -> Any:
 def _about(job: JobInfo) -> str:
     """What matters most about a job in its state."""
     from headgate.app.explain import error_line
+    from headgate.cli.times import ago
 
     if job.waiting_on is not None:
         return f"waits on {job.waiting_on}"
@@ -144,7 +145,10 @@ def _about(job: JobInfo) -> str:
         return error_line(job.error)[:100]
     if job.state == "running":
         return f"on {job.worker}"
-    return f"tenant {job.tenant}" if job.tenant else ""
+    words = [f"tenant {job.tenant}"] if job.tenant else []
+    words += [f"share {job.share}"] if job.share and job.share != job.tenant else []
+    words += [f"expires {ago(job.expires)}"] if job.expires else []
+    return ", ".join(words)
 
 
 def job(
@@ -165,8 +169,8 @@ def job(
 
     --json prints one object: id, task, queue, state, args, tenant, priority,
     due, enqueued_at, started_at, ended_at, limits, waiting_on, worker, attempt,
-    tries, suspicion, lost, retry, unique, metadata, headers, cancel_requested, error, result,
-    progress and attempts (number, outcome, started_at, ended_at, worker, error).
+    tries, suspicion, lost, retry, unique, expires, share, metadata, headers,
+    cancel_requested, error, result, progress and attempts (number, outcome, started_at, ended_at, worker, error).
     """
     from headgate.cli.job_page import show_job
     from headgate.cli.show import json_line

@@ -46,8 +46,10 @@ def limits(
 
     --json prints one limit or key a line: name, key, tenant, kind, max,
     declared, override (max, by, at, why, until), held, waiting, per, burst,
-    algorithm, exact. A max of null does not limit; where exact is false, held
-    and waiting of a limit are lower bounds.
+    algorithm, exact, tokens, next_at, brought, brought_before, reason, opens_at.
+    A max of null does not limit; where exact is false, held and waiting of a
+    limit are lower bounds. Of a rate, tokens are there now, and next_at is when
+    the next one comes.
     """
     from headgate.cli.show import json_line, say, table
 
@@ -60,8 +62,9 @@ def limits(
     elif not page:
         say(_none(name, after))
     else:
-        columns = ("limit", "tenant", "kind", "max", "held", "waiting", "override")
-        rows = (
+        columns = ["limit", "tenant", "kind", "max", "held", "waiting", "override", "now"]
+        keyed = {limit.name for limit in page if limit.key != limit.name}
+        rows = [
             (
                 limit.key if limit.key == limit.name else f"  {limit.key}",
                 limit.tenant,
@@ -70,9 +73,12 @@ def limits(
                 "" if limit.kind == "rate" else _at_least(limit.held, limit),
                 _at_least(limit.waiting, limit),
                 "" if limit.override is None else _override(limit.override, limit.declared),
+                "" if limit.key == limit.name and limit.name in keyed else _now(limit),
             )
             for limit in page
-        )
+        ]
+        if not any(row[-1] for row in rows):
+            columns, rows = columns[:-1], [row[:-1] for row in rows]
         table(columns, rows, right=("max", "held", "waiting"))
         if more:
             say(f"{len(page):,} shown; the next page: {_next(page[-1])}")
@@ -122,6 +128,25 @@ def _max(limit: LimitInfo) -> str:
     if limit.max is None:
         return "no limit"
     return f"{limit.max:,} per {limit.per:g} s" if limit.per else f"{limit.max:,}"
+
+
+def _now(limit: LimitInfo) -> str:
+    """What is special about it now: tokens, numbers that jobs brought, a service that has closed it."""
+    from headgate.cli.times import ago
+
+    words: list[str] = []
+    if limit.tokens is not None:
+        next_one = f", the next {ago(limit.next_at)}" if limit.tokens <= 0 and limit.next_at else ""
+        words.append(f"{limit.tokens:,} tokens{next_one}")
+    if limit.opens_at is not None:
+        words.append(f"throttled, opens {ago(limit.opens_at)}")
+    if limit.brought_before is not None:
+        words.append(f"jobs disagree: {limit.brought} now, {limit.brought_before} before")
+    elif limit.brought is not None:
+        words.append("brought by its jobs")
+    if limit.reason:
+        words.append(limit.reason)
+    return "; ".join(words)
 
 
 def _override(override: OverrideInfo, declared: int | None) -> str:

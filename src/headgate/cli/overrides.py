@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperCommand
 
 from headgate.cli.exits import FAILED, fail
+from headgate.cli.login import login
 from headgate.cli.options import AppName, Factory, Json, Url
 from headgate.cli.store import open_store
 from headgate.errors import ConfigError
@@ -76,7 +77,7 @@ def set_limit(
     ends = None if until is None else parse_until(until, "--until")
     with open_store(url, app, factory=factory) as opened:
         opened.set_limit_sync(
-            key, number, by=_login() if by is None else by, why=why, until=ends, tenant=tenant
+            key, number, by=login() if by is None else by, why=why, until=ends, tenant=tenant
         )
     if json:
         json_line({"key": key, "max": number, "tenant": tenant, "changed": True})
@@ -125,12 +126,3 @@ def _words(number: int | None) -> str:
     if number is None:
         return "without a limit"
     return "closed" if number == 0 else f"limited to {number:,}"
-
-
-def _login() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""

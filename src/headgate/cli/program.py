@@ -18,6 +18,7 @@ from headgate.cli import (
     maintenance,
     overrides,
     queues,
+    shares,
     sql,
     steering,
     web,
@@ -84,6 +85,7 @@ for panel, commands in (
         program.command(name, rich_help_panel=panel)(function)
 
 program.add_typer(overrides.limit, rich_help_panel=STEER)
+program.add_typer(shares.share, rich_help_panel=STEER)
 program.command("audit", rich_help_panel=KEEP)(maintenance.audit)
 program.command("migrate", rich_help_panel=KEEP)(maintenance.migrate)
 program.command(

@@ -13,15 +13,18 @@ import msgspec
 from headgate.clock import from_us
 from headgate.codec import NO_LIMIT, encode_text
 from headgate.engine.contract import Attempt
-from headgate.errors import CancelJob, HeadgateError
+from headgate.errors import CancelJob, ConfigError, HeadgateError
 from headgate.headers import read_headers
+from headgate.keys import check_name
 from headgate.sealing import PLAIN, Sealing
 from headgate.signatures import signature
 
+MOST_UNITS = 2**31 - 1
 MOST_PROGRESS = 64 * 1024
 """Bytes of one progress report: it is written again and again."""
 
 ProgressSink = Callable[[Attempt, str], None]
+SpentSink = Callable[[Attempt, str, int], None]
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 """A task's function and the arguments that came with the job."""
 
@@ -29,7 +32,7 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 class JobContext:
     """The attempt that is running. Usable from the task's coroutine and its thread alike."""
 
-    __slots__ = ("_attempt", "_call", "_cancelled", "_sealing", "_sink", "_state", "_worker")
+    __slots__ = ("_attempt", "_call", "_cancelled", "_sealing", "_sink", "_spent", "_state", "_worker")
 
     def __init__(
         self,
@@ -39,9 +42,11 @@ class JobContext:
         state: Any = None,
         call: Call | None = None,
         sealing: Sealing = PLAIN,
+        spent: SpentSink | None = None,
     ) -> None:
         self._attempt = attempt
         self._sink = sink
+        self._spent = spent
         self._cancelled = False
         self._worker = worker
         self._state = state
@@ -160,6 +165,16 @@ class JobContext:
         one, sealing = self._attempt, self._sealing
         text = encode_text(value, "progress", NO_LIMIT if sealing.active else MOST_PROGRESS)
         self._sink(one, sealing.seal("progress", text, one.task, one.job, one.tenant, MOST_PROGRESS))
+
+    def spent(self, limit: str, units: int) -> None:
+        """Say what this attempt has really spent of a rate whose cost is an estimate: the difference is given back, or
+        taken from later starts. May be said several times; the last word counts. Of a limit that the job does not
+        have, or whose cost is no estimate, nothing is corrected."""
+        name = check_name(limit, "spent(limit)")
+        if isinstance(units, bool) or not isinstance(units, int) or not 0 <= units <= MOST_UNITS:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(f"spent({limit!r}, {units!r}): a whole number from 0 is needed")
+        if self._spent is not None:
+            self._spent(self._attempt, name, units)
 
     def ask_to_end(self) -> None:
         """Raise the flag that `cancelled` shows; called by the worker."""

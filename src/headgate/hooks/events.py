@@ -6,6 +6,7 @@ succeeded    it returned, and the store has taken the result
 failed       it ended the job as failed
 retried      it failed, and the job will be tried again
 snoozed      it asked to be run later, which does not count
+throttled    a service that it called said: not now; its key is closed for a while
 cancelled    it ended the job as cancelled
 released     the worker stops and has given the job back
 lost         the attempt is no longer this worker's; or a job has failed because its workers were lost too often
@@ -20,7 +21,16 @@ from typing import Literal, get_args
 import msgspec
 
 JobEventName = Literal[
-    "enqueued", "started", "succeeded", "failed", "retried", "snoozed", "cancelled", "released", "lost"
+    "enqueued",
+    "started",
+    "succeeded",
+    "failed",
+    "retried",
+    "snoozed",
+    "throttled",
+    "cancelled",
+    "released",
+    "lost",
 ]
 WorkerEventName = Literal["worker_started", "worker_stopped"]
 EventName = JobEventName | WorkerEventName
@@ -56,7 +66,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     exception: BaseException | None = None
     """The exception itself, where the attempt ended with one: also RetryLater, Snooze and their like."""
     retry_in: float | None = None
-    """Seconds until the next attempt is due (retried, snoozed)."""
+    """Seconds until the next attempt is due (retried, snoozed), or for which its key is closed (throttled)."""
     within_transaction: bool = False
     """Enqueued inside a transaction of the caller's, which may still be rolled back."""
     confirmed: bool = True

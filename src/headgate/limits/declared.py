@@ -7,6 +7,9 @@ All three can stand in `Annotated[...]` on a parameter, as the default of a para
 - parameter names, as the first positional arguments: their values together;
 - `key=`: a template over the arguments (`"{order.region}:{db}"`, braces doubled to mean themselves), a plain value, or
   a function whose parameters are named like the task's; a function that returns None leaves the limit out for that job.
+
+A number can differ from key to key: `max_concurrent=` and `limit=` may name an argument or be a function of them.
+What a job finds there is in force for its key; where it finds None, the key's number stays as it is.
 """
 
 from __future__ import annotations
@@ -16,14 +19,23 @@ from datetime import timedelta
 from typing import Any, cast, get_args
 
 from headgate.clock import SECOND, duration_us
-from headgate.engine.contract import Algorithm, Limit
+from headgate.engine.contract import Algorithm, Limit, Overflow, WhenFull
 from headgate.errors import ConfigError
 from headgate.keys import check_name
+from headgate.limits.adapt import Adapt, Adaptive
 
 MAX_NUMBER = 2**31 - 1
 
 Key = Any
 """A template, a plain value, or a function of the arguments."""
+
+Number = int | str | Callable[..., int | None]
+"""A number, the name of the argument that says it, or a function of the arguments."""
+
+Cost = int | str | Callable[..., int]
+USUAL_OVERFLOW: Overflow = "refuse"
+ESTIMATE = "estimate"
+"""A cost that is read from an argument of this name is one: attempts say afterwards what they really spent."""
 
 
 def check_max(value: Any, what: str) -> int:
@@ -50,9 +62,23 @@ class DeclaredLimit:
         self.key = key
         self.shared = shared
 
+    @property
+    def number(self) -> Number | None:
+        """How many, or how to know it from a job's arguments; None where that is not for this declaration to say."""
+        return None
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """How its keys learn; None where they do not."""
+        return None
+
     def record(self, name: str) -> Limit | None:
         """What the store is told of it; None where that is not for this declaration to say."""
         raise NotImplementedError
+
+    def check_number(self, number: int) -> int:
+        """A number that a job brings."""
+        return number
 
     def _numbers(self) -> dict[str, Any]:
         return {}
@@ -64,8 +90,8 @@ class DeclaredLimit:
 
 
 def _number_or_names(
-    kind: str, word: str, first: tuple[Any, ...], named: int | None
-) -> tuple[int, tuple[str, ...]]:
+    kind: str, word: str, first: tuple[Any, ...], named: Number | None
+) -> tuple[Number, tuple[str, ...]]:
     """The positional arguments are the number, or parameter names with the number given by its keyword."""
     given = list(
         cast("Iterable[Any]", first[0] if len(first) == 1 and isinstance(first[0], list | tuple) else first)
@@ -78,7 +104,41 @@ def _number_or_names(
         named, given = given[0], []
     if named is None:
         raise ConfigError(f"{kind} needs its number: {kind}(5, …) or {kind}('parameter', {word}=5, …)")
-    return check_max(named, f"{kind}({word}=)"), check_params(tuple(given), kind)
+    return _check_number(named, f"{kind}({word}=)"), check_params(tuple(given), kind)
+
+
+def _check_number(number: Any, what: str) -> Number:
+    if isinstance(number, str):
+        if not number.isidentifier():
+            raise ConfigError(f"{what[:-1]}{number!r}): the name of an argument is needed, or a number")
+        return number
+    return cast("Number", number) if callable(number) else check_max(number, what)
+
+
+def check_backlog(max_waiting: Any, on_overflow: Any, what: str) -> tuple[int | None, Overflow]:
+    """How many may wait, and what becomes of those beyond; the latter means nothing without the former."""
+    if max_waiting is None:
+        if on_overflow is not None:
+            raise ConfigError(
+                f"{what}: on_overflow={on_overflow!r} belongs to max_waiting=, which is missing"
+            )
+        return None, USUAL_OVERFLOW
+    if check_max(max_waiting, f"{what}: max_waiting=") == 0:
+        raise ConfigError(f"{what}: max_waiting=0 would let nothing wait; when_full='drop' does that")
+    said = USUAL_OVERFLOW if on_overflow is None else on_overflow
+    return max_waiting, _one_of(said, Overflow, f"{what}: on_overflow=")
+
+
+def _one_of(value: Any, choice: Any, what: str) -> Any:
+    if value not in get_args(choice):
+        raise ConfigError(f"{what}{value!r}: one of {', '.join(get_args(choice))} is needed")
+    return value
+
+
+def _check_units(cost: Any, kind: str) -> int:
+    if isinstance(cost, bool) or not isinstance(cost, int) or cost < 0:
+        raise ConfigError(f"cost of a {kind} must be a whole number from 0, not {cost!r}")
+    return cost
 
 
 def check_params(names: tuple[Any, ...], kind: str) -> tuple[str, ...]:
@@ -90,14 +150,27 @@ def check_params(names: tuple[Any, ...], kind: str) -> tuple[str, ...]:
 
 
 class ConcurrencyLimit(DeclaredLimit):
-    """At most `max_concurrent` jobs of one key run at once. 0 closes it."""
+    """At most `max_concurrent` jobs of one key run at once. 0 closes it.
 
-    __slots__ = ("max_concurrent",)
+    `cost` is how many of the slots a job takes: a number, the name of an argument, or a function of the arguments; 0
+    takes none. `when_full` says what becomes of a job that finds no slot: "wait"; "drop", it ends as cancelled;
+    "replace", it takes the place of those that wait; "cancel", the one that has run longest is asked to stop.
+    `max_waiting` bounds how many wait on one key, and `on_overflow` says what happens beyond: "refuse" raises
+    BacklogFull, "drop_oldest" and "drop_newest" cancel one. With `adapt` the number of each key follows how its
+    attempts end (`Adapt`); it begins at `max_concurrent`, and returns there when the key is idle.
+    """
+
+    __slots__ = ("adapt", "cost", "max_concurrent", "max_waiting", "on_overflow", "when_full")
 
     def __init__(
         self,
-        *first: int | str | list[str] | tuple[str, ...],
-        max_concurrent: int | None = None,
+        *first: int | str | list[str] | tuple[str, ...] | Callable[..., int | None],
+        max_concurrent: Number | None = None,
+        cost: Cost = 1,
+        when_full: WhenFull = "wait",
+        max_waiting: int | None = None,
+        on_overflow: Overflow | None = None,
+        adapt: Adapt | None = None,
         scope: str | None = None,
         key: Key = None,
         shared: bool = False,
@@ -105,13 +178,64 @@ class ConcurrencyLimit(DeclaredLimit):
         number, names = _number_or_names("ConcurrencyLimit", "max_concurrent", first, max_concurrent)
         super().__init__(names, scope, key, shared)
         self.max_concurrent = number
+        self.cost = cost
+        self.when_full: WhenFull = _one_of(when_full, WhenFull, "ConcurrencyLimit: when_full=")
+        self.max_waiting, overflow = check_backlog(max_waiting, on_overflow, "ConcurrencyLimit")
+        self.on_overflow: Overflow = overflow
+        if self.when_full in ("drop", "replace") and self.max_waiting is not None:
+            raise ConfigError(
+                f"ConcurrencyLimit: with when_full={when_full!r} no backlog can grow; leave max_waiting= out"
+            )
+        if isinstance(cost, int):
+            self.check_cost(cost)
+        self.adapt = adapt
+        if adapt is not None and not isinstance(number, int):
+            raise ConfigError(
+                "ConcurrencyLimit: with adapt= max_concurrent is the number to begin with, not a rule"
+            )
+
+    @property
+    def number(self) -> Number:
+        """The number at once."""
+        return self.max_concurrent
 
     def record(self, name: str) -> Limit:
         """The number at once."""
-        return Limit(name, "concurrency", self.max_concurrent)
+        fixed = self.max_concurrent if isinstance(self.max_concurrent, int) else None
+        return Limit(
+            name,
+            "concurrency",
+            fixed,
+            sized=self.cost != 1,
+            adaptive=self.adapt is not None,
+            per_key=fixed is None,
+            when_full=self.when_full,
+            max_waiting=self.max_waiting,
+            on_overflow=self.on_overflow,
+        )
+
+    @property
+    def adaptive(self) -> Adaptive | None:
+        """How its keys learn, and the number that they begin with."""
+        if self.adapt is None or not isinstance(self.max_concurrent, int):
+            return None
+        return Adaptive(self.adapt, self.max_concurrent)
+
+    def check_cost(self, cost: Any, number: int | None = None) -> int:
+        """How many slots one job takes; more than there are would wait for ever."""
+        most = number if number is not None else self.max_concurrent
+        if _check_units(cost, "ConcurrencyLimit") and isinstance(most, int) and 0 < most < cost:
+            raise ConfigError(
+                f"cost {cost} of {self!r} is above its maximum of {most}: such a job could never start; raise the "
+                "maximum or lower the cost"
+            )
+        return cost
 
     def _numbers(self) -> dict[str, Any]:
-        return {"max_concurrent": self.max_concurrent}
+        said = {"cost": (self.cost, 1), "when_full": (self.when_full, "wait")}
+        return {"max_concurrent": self.max_concurrent} | {
+            name: value for name, (value, usual) in said.items() if value != usual
+        }
 
 
 class RateLimit(DeclaredLimit):
@@ -119,19 +243,24 @@ class RateLimit(DeclaredLimit):
 
     `token_bucket` lets up to `burst` (default: `limit`) start together after a quiet time; `leaky` spreads starts
     evenly; `sliding_window` never sees more than `limit` in any period. `cost` is what one start takes: a number, the
-    name of a parameter that says it, or a function of the arguments; 0 takes nothing.
+    name of a parameter that says it, or a function of the arguments; 0 takes nothing. With `estimated` it is a guess,
+    and attempts say with `current_job().spent(…)` what it really was; a parameter that is called `estimate` says so by
+    its name. `max_waiting` and `on_overflow` are those of ConcurrencyLimit.
     """
 
-    __slots__ = ("algorithm", "burst", "cost", "limit", "period")
+    __slots__ = ("algorithm", "burst", "cost", "estimated", "limit", "max_waiting", "on_overflow", "period")
 
     def __init__(
         self,
-        *first: int | str | list[str] | tuple[str, ...],
+        *first: int | str | list[str] | tuple[str, ...] | Callable[..., int | None],
         per: float | timedelta,
-        limit: int | None = None,
+        limit: Number | None = None,
         burst: int | None = None,
         algorithm: Algorithm = "token_bucket",
-        cost: int | str | Callable[..., int] = 1,
+        cost: Cost = 1,
+        estimated: bool | None = None,
+        max_waiting: int | None = None,
+        on_overflow: Overflow | None = None,
         scope: str | None = None,
         key: Key = None,
         shared: bool = False,
@@ -142,12 +271,32 @@ class RateLimit(DeclaredLimit):
         self.algorithm: Algorithm = algorithm
         self.burst = self._check_burst(burst)
         self.cost = cost
+        self.estimated = cost == ESTIMATE if estimated is None else estimated
+        self.max_waiting, overflow = check_backlog(max_waiting, on_overflow, "RateLimit")
+        self.on_overflow: Overflow = overflow
         self._check_pace()
         self.check_cost(cost if isinstance(cost, int) else 1)
 
+    @property
+    def number(self) -> Number:
+        """The starts per period."""
+        return self.limit
+
     def record(self, name: str) -> Limit:
         """The starts per period."""
-        return Limit(name, "rate", self.limit, self.period, self.burst, self.algorithm)
+        fixed = self.limit if isinstance(self.limit, int) else None
+        return Limit(
+            name,
+            "rate",
+            fixed,
+            self.period,
+            self.burst,
+            self.algorithm,
+            estimated=self.estimated,
+            per_key=fixed is None,
+            max_waiting=self.max_waiting,
+            on_overflow=self.on_overflow,
+        )
 
     def _check_burst(self, burst: int | None) -> int | None:
         if self.algorithm not in get_args(Algorithm):
@@ -169,26 +318,27 @@ class RateLimit(DeclaredLimit):
     def _check_pace(self) -> None:
         if self.period == 0:
             raise ConfigError(f"RateLimit({self.limit}, per=0): the period must be longer than nothing")
-        if self.limit > self.period:
+        if isinstance(self.limit, int):
+            self.check_number(self.limit)
+
+    def check_number(self, number: int) -> int:
+        """The starts per period."""
+        if number > self.period:
             raise ConfigError(
-                f"RateLimit({self.limit}, per={self.period / SECOND:g}): more than one start per microsecond"
+                f"RateLimit({number}, per={self.period / SECOND:g}): more than one start per microsecond"
             )
+        return number
 
     def _numbers(self) -> dict[str, Any]:
         return {"limit": self.limit, "per": self.period / SECOND}
 
-    @property
-    def most(self) -> int:
-        """The largest cost that can ever be paid."""
-        return self.limit if self.burst is None else self.burst
-
-    def check_cost(self, cost: Any) -> int:
+    def check_cost(self, cost: Any, number: int | None = None) -> int:
         """What one start takes; more than ever comes together would wait for ever."""
-        if isinstance(cost, bool) or not isinstance(cost, int) or cost < 0:
-            raise ConfigError(f"cost of a RateLimit must be a whole number from 0, not {cost!r}")
-        if self.limit and cost > self.most:
+        limit = number if number is not None else self.limit
+        most = limit if self.burst is None else self.burst
+        if _check_units(cost, "RateLimit") and limit and isinstance(most, int) and cost > most:
             raise ConfigError(
-                f"cost {cost} of a RateLimit is above its burst of {self.most}: such a job could never start; "
+                f"cost {cost} of a RateLimit is above its burst of {most}: such a job could never start; "
                 "raise burst= or lower the cost"
             )
         return cost
@@ -209,7 +359,7 @@ class FloatingLimit(DeclaredLimit):
 class FloatingRule:
     """How a floating limit's number is found: `function(limit)` every `every` microseconds, `default` until then."""
 
-    __slots__ = ("default", "every", "function", "metadata", "name")
+    __slots__ = ("default", "every", "function", "max_waiting", "metadata", "name", "on_overflow")
 
     def __init__(
         self,
@@ -218,6 +368,8 @@ class FloatingRule:
         default: int,
         every: int,
         metadata: Mapping[str, Any] | None = None,
+        max_waiting: int | None = None,
+        on_overflow: Overflow | None = None,
     ) -> None:
         self.name = check_name(name, "floating limit")
         self.function = function
@@ -228,8 +380,16 @@ class FloatingRule:
             )
         self.every = every
         self.metadata: Mapping[str, Any] = dict(metadata or {})
+        self.max_waiting, overflow = check_backlog(max_waiting, on_overflow, f"floating_limit({name!r})")
+        self.on_overflow: Overflow = overflow
 
     @property
     def record(self) -> Limit:
         """What the store is told of it: its number is the default until one was computed."""
-        return Limit(self.name, "floating", self.default)
+        return Limit(
+            self.name,
+            "floating",
+            self.default,
+            max_waiting=self.max_waiting,
+            on_overflow=self.on_overflow,
+        )

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from headgate.engine.contract import Algorithm
+from headgate.engine.contract import Algorithm, Overflow, WhenFull
 from headgate.errors import ConfigError
 from headgate.limits.declared import ConcurrencyLimit, DeclaredLimit, FloatingLimit, RateLimit
 from headgate.limits.template import escaped
@@ -24,6 +24,10 @@ class ImportLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     burst: int | None = None
     algorithm: Algorithm | None = None
     cost: int = 1
+    estimated: bool | None = None
+    when_full: WhenFull | None = None
+    max_waiting: int | None = None
+    on_overflow: Overflow | None = None
     shared: bool = False
 
     def limit(self) -> DeclaredLimit:
@@ -31,15 +35,29 @@ class ImportLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         key = escaped(self.key)
         match self.kind:
             case "concurrency":
-                self._only("max")
-                return ConcurrencyLimit(self._max(), scope=self.name, key=key, shared=self.shared)
+                self._only("max", "cost", "when_full", "max_waiting", "on_overflow")
+                return self._concurrency(key)
             case "floating":
                 self._only()
                 return FloatingLimit(self.name, key=key, shared=self.shared)
             case "rate":
                 return self._rate(key)
 
+    def _concurrency(self, key: Any) -> ConcurrencyLimit:
+        return ConcurrencyLimit(
+            self._max(),
+            cost=self.cost,
+            when_full=self.when_full or "wait",
+            max_waiting=self.max_waiting,
+            on_overflow=self.on_overflow,
+            scope=self.name,
+            key=key,
+            shared=self.shared,
+        )
+
     def _rate(self, key: Any) -> RateLimit:
+        if self.when_full is not None:
+            raise ConfigError(f"limit {self.name!r}: when_full has no meaning for a rate limit")
         if self.per is None:
             raise ConfigError(f"limit {self.name!r}: a rate needs per, its period in seconds")
         return RateLimit(
@@ -48,6 +66,9 @@ class ImportLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             burst=self.burst,
             algorithm=self.algorithm or "token_bucket",
             cost=self.cost,
+            estimated=self.estimated,
+            max_waiting=self.max_waiting,
+            on_overflow=self.on_overflow,
             scope=self.name,
             key=key,
             shared=self.shared,
@@ -66,6 +87,10 @@ class ImportLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             ("burst", None),
             ("algorithm", None),
             ("cost", 1),
+            ("estimated", None),
+            ("when_full", None),
+            ("max_waiting", None),
+            ("on_overflow", None),
         ):
             if name not in allowed and getattr(self, name) != without:
                 raise ConfigError(f"limit {self.name!r}: {name} has no meaning for a {self.kind} limit")

@@ -1,8 +1,9 @@
 """The limits that this process has declared, and those that the store has yet to hear of.
 
 Code declares each name once with one value; anything else is a mistake that is refused at once. Limits that come with
-a single enqueue may change their number from job to job: the newest wins. One that the store refuses is forgotten with
-that enqueue, or every later step would carry it again and be refused, too.
+a single enqueue (`Limit.by_job`) may have another number for each key: the store is told of one of them, and, from the
+second on, that jobs bring their numbers. One that the store refuses is forgotten with that enqueue, or every later step
+would carry it again and be refused, too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+
+import msgspec
 
 from headgate.engine.contract import Engine, Limit
 from headgate.errors import ConfigError
@@ -47,7 +50,7 @@ class RegisteredLimits:
         if limit.kind != "floating" and limit.name in self._floating:
             raise _two_kinds(limit.name, "floating", limit.kind)
         known = self._fixed.get(limit.name)
-        if known is not None and known != limit:
+        if known is not None and known != (_numbered_as(known, limit) if limit.by_job else limit):
             raise ConfigError(
                 f"limit {limit.name!r} is declared twice with different values: {_show(known)} and {_show(limit)}; "
                 "use the same value or another scope="
@@ -86,9 +89,14 @@ class RegisteredLimits:
     def mention(self, limit: Limit) -> None:
         """Take up what came with one enqueue. It is sent with that even if it was sent before: another process may have
         said something else meanwhile, and the newest word counts."""
-        if self._fixed.get(limit.name) != limit:
-            self.check(limit)
-            self._note(limit)
+        fixed = self._fixed.get(limit.name)
+        if fixed is not None and fixed.max == limit.max and _numbered_as(fixed, limit) == fixed:
+            return
+        self.check(limit)
+        with self._lock:
+            self._last[limit.name] = limit
+            unsent = self._unsent.get(limit.name)
+            self._unsent[limit.name] = limit if unsent is None else _together(unsent, limit)
 
     def _note(self, limit: Limit) -> None:
         with self._lock:
@@ -159,8 +167,26 @@ def _two_kinds(name: str, one: str, other: str) -> ConfigError:
     )
 
 
+def _numbered_as(known: Limit, limit: Limit) -> Limit:
+    """A limit that comes with jobs, with the number of the declared one: all else must be the same."""
+    return msgspec.structs.replace(limit, max=known.max, per_key=known.per_key, by_job=known.by_job)
+
+
+def _together(unsent: Limit, limit: Limit) -> Limit:
+    """What one step tells the store of two numbers that it has yet to hear of: the first, and that there are others."""
+    several = unsent.per_key or limit.per_key or unsent.max != limit.max
+    return msgspec.structs.replace(limit, max=unsent.max, per_key=several, by_job=unsent.by_job)
+
+
 def _show(limit: Limit) -> str:
-    if limit.kind != "rate":
-        return str(limit.max)
-    rate = f"{limit.max} per {limit.period / 1e6:g} s"
-    return rate if limit.burst is None else f"{rate} with burst {limit.burst}"
+    words = ["a number per key" if limit.per_key else str(limit.max)]
+    if limit.kind == "rate":
+        words.append(f"per {limit.period / 1e6:g} s")
+    if limit.kind == "rate" and limit.burst is not None:
+        words.append(f"with burst {limit.burst}")
+    if limit.when_full != "wait":
+        words.append(f"with when_full={limit.when_full!r}")
+    if limit.max_waiting is not None:
+        words.append(f"with max_waiting={limit.max_waiting}, on_overflow={limit.on_overflow!r}")
+    flags = {"with slots of sizes": limit.sized, "with estimated costs": limit.estimated}
+    return " ".join(words + [flag for flag, there in flags.items() if there])

@@ -40,7 +40,7 @@ ATTEMPTS_STARTED = Metric("headgate_attempts_started_total", "counter", "Attempt
 ATTEMPTS_ENDED = Metric(
     "headgate_attempts_ended_total",
     "counter",
-    "Attempts ended, by outcome: succeeded, failed, retried, snoozed, cancelled, released, lost.",
+    "Attempts ended, by outcome: succeeded, failed, retried, snoozed, throttled, cancelled, released, lost.",
     (*JOB, "outcome"),
     "{attempt}",
 )

@@ -22,7 +22,7 @@ Take = Callable[[float], Any]
 Recorder = Callable[[Metric, tuple[str, ...]], Take]
 Job = tuple[str, str | None]
 
-ENDS = ("succeeded", "failed", "retried", "snoozed", "cancelled", "released", "lost")
+ENDS = ("succeeded", "failed", "retried", "snoozed", "throttled", "cancelled", "released", "lost")
 
 
 class Started(NamedTuple):

@@ -23,7 +23,7 @@ from headgate.telemetry.propagation import read
 
 log = logging.getLogger("headgate.telemetry")
 
-ENDS = ("succeeded", "failed", "retried", "snoozed", "cancelled", "released", "lost")
+ENDS = ("succeeded", "failed", "retried", "snoozed", "throttled", "cancelled", "released", "lost")
 ERRORS = frozenset({"failed", "retried", "lost"})
 
 

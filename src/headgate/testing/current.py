@@ -15,18 +15,24 @@ MOST = 1024 * 1024
 
 
 class FakeJob:
-    """What a test sees of it: `context` is what `current_job()` gives, `progress` what was reported, in order."""
+    """What a test sees of it: `context` is what `current_job()` gives, `progress` what was reported, in order, `spent`
+    what it said that it spent of each limit."""
 
     def __init__(self, attempt: Attempt, worker: str, state: Any, args: Mapping[str, Any]) -> None:
         from headgate.hooks.context import JobContext
 
         self.progress: list[Any] = []
-        self.context = JobContext(attempt, self._take, worker, state, (_taking(args), (), dict(args)))
+        self.spent: dict[str, int] = {}
+        call = _taking(args), (), dict(args)
+        self.context = JobContext(attempt, self._take, worker, state, call, spent=self._spend)
 
     def _take(self, attempt: Attempt, text: str) -> None:
         from headgate.codec import decode
 
         self.progress.append(decode(text))
+
+    def _spend(self, attempt: Attempt, limit: str, units: int) -> None:
+        self.spent[limit] = units
 
     def cancel(self) -> None:
         """Ask it to end, as a worker does: `current_job().cancelled` is true from now on."""

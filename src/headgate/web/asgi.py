@@ -15,7 +15,7 @@ from starlette.routing import Mount
 from starlette.routing import Route as StarletteRoute
 
 from headgate.app.app import App
-from headgate.web.api import enqueueing, events, jobs, overview, schedules, store, work
+from headgate.web.api import enqueueing, events, jobs, overview, schedules, shares, store, work
 from headgate.web.auth import Auth, Authenticator
 from headgate.web.openapi import document
 from headgate.web.pages.reference import reference
@@ -27,7 +27,7 @@ from headgate.web.settings import Redact, WebSettings
 
 ROUTES: tuple[Route, ...] = (
     *enqueueing.ROUTES, *jobs.ROUTES, *events.ROUTES, *jobs.ONE_JOB, *overview.ROUTES, *store.ROUTES,
-    *schedules.ROUTES, *work.ROUTES,
+    *schedules.ROUTES, *shares.ROUTES, *work.ROUTES,
 )  # fmt: skip
 API = "/api/v1"
 

@@ -12,6 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from headgate.errors import (
+    BacklogFull,
     ConfigError,
     EngineError,
     EngineUnavailable,
@@ -46,6 +47,7 @@ TITLES: dict[str, tuple[int, str]] = {
     "not-found": (404, "There is no such thing"),
     "wrong-state": (409, "The job is not in a state for that"),
     "exists": (409, "There is such a job already"),
+    "backlog-full": (429, "As many jobs wait as may"),
     "lease-lost": (409, "The worker's lease has lapsed"),
     "stale-message": (409, "A later message of this worker has taken effect"),
     "unavailable": (503, "The store cannot be reached"),
@@ -65,6 +67,7 @@ _KINDS: tuple[tuple[type[Exception], str], ...] = (
     (JobNotFound, "not-found"),
     (LimitNotFound, "not-found"),
     (JobExists, "exists"),
+    (BacklogFull, "backlog-full"),
     (WrongState, "wrong-state"),
     (LeaseLost, "lease-lost"),
     (StaleMessage, "stale-message"),

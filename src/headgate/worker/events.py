@@ -30,6 +30,7 @@ EventKind = Literal[
     "rechecked",
     "ticked",
     "refreshing",
+    "learnt",  # an adaptive limit's number was changed
     "worn_out",  # max_jobs or max_memory is reached: it finishes what it runs, and ends
     "stopping",
     "stopped",

@@ -25,6 +25,7 @@ from headgate.engine.contract import (
     Snoozed,
     Stopped,
     Succeeded,
+    Throttled,
 )
 from headgate.hooks.delivery import Delivery
 from headgate.hooks.enqueued import enqueued_event
@@ -109,7 +110,7 @@ class JobEvents:
         await self._delivery.close(LAST_WORDS)
 
 
-ENDS = frozenset({Succeeded, Failed, Snoozed, Stopped, Released})
+ENDS = frozenset({Succeeded, Failed, Snoozed, Stopped, Released, Throttled})
 
 
 def _read(outcome: Outcome) -> tuple[JobEventName, str | None, int | None]:
@@ -123,6 +124,8 @@ def _read(outcome: Outcome) -> tuple[JobEventName, str | None, int | None]:
             return "retried", error, wait
         case Snoozed(delay=delay):
             return "snoozed", None, delay
+        case Throttled(delay=delay):
+            return "throttled", None, delay
         case Stopped(error=error):
             return "cancelled", error, None
         case Released():

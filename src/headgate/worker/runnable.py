@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from headgate.hooks.dependencies import Dependency
 from headgate.job import NewJob
+from headgate.limits.adapt import Adaptive
 from headgate.periodic import Schedule
 from headgate.retry import Retry
 
@@ -37,6 +38,11 @@ class Runnable(Protocol):
     @property
     def dependencies(self) -> Mapping[str, Dependency]:
         """The parameters of `fn` that the worker fills."""
+        ...
+
+    @property
+    def learning(self) -> Callable[[str, str], Mapping[str, Adaptive]] | None:
+        """From the arguments' JSON and the tenant to the keys whose number is learnt; None for tasks without any."""
         ...
 
     def decode(self, args: str) -> tuple[tuple[Any, ...], dict[str, Any]]:

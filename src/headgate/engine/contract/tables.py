@@ -68,7 +68,7 @@ TABLES: tuple[Table, ...] = (
         (
             Column("job", "text", "the job's id"),
             Column("number", "integer", "1, 2, 3 …"),
-            Column("outcome", "text", "succeeded, failed, cancelled, lost, snoozed, released"),
+            Column("outcome", "text", "succeeded, failed, cancelled, lost, snoozed, released, throttled"),
             Column("started_at", "time", "when it started"),
             Column("ended_at", "time", "when it ended"),
             Column("worker", "text", "the worker that ran it"),

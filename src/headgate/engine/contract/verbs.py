@@ -26,6 +26,8 @@ from headgate.engine.contract.limit_records import (
     LimitPlace,
     LimitStatus,
     Override,
+    ShareStatus,
+    ShareWeight,
 )
 from headgate.engine.contract.view_records import (
     Facts,
@@ -102,10 +104,10 @@ class Part(ABC):
         `number` grows with every message of this registration (rule 13). A number that is not larger than the last
         one that took effect raises StaleMessage and changes nothing. Workers always give it; None is not fenced.
 
-        Jobs are claimed in the order priority, due time, arrival: from the queues in the order given, or across
-        all of them (None). Jobs of tasks that the worker does not know are set aside: they stay ready, in their order,
-        for workers that know them. Refused jobs are parked. Raises LeaseLost, changing nothing, when the worker's lease
-        has lapsed.
+        Jobs are claimed in the order priority, tag of their share, due time, arrival: from the queues in the order
+        given, or across all of them (None). Jobs of tasks that the worker does not know are set aside: they stay ready,
+        in their order, for workers that know them. Refused jobs are parked; one that should have started by now ends.
+        Raises LeaseLost, changing nothing, when the worker's lease has lapsed.
 
         Suspects (rule 15) are claimed only as far as the worker has room for them (blame.py), and where `suspects` is
         False only those of level 1, as if no others stood in line; meanwhile they stay ready, in a line of their own,
@@ -145,8 +147,9 @@ class Part(ABC):
 
     @abstractmethod
     async def sweep(self, *, now: int | None = None) -> Swept:
-        """What time does: due jobs arrive, rate timers offer, lapsed workers lose their attempts, reservations and
-        overrides run out, old jobs are deleted. Each is bounded; several workers may sweep at once."""
+        """What time does: due jobs arrive, those that have not started in time end, rate timers offer, throttled keys
+        open, lapsed workers lose their attempts, reservations, overrides and weights run out, old jobs are deleted.
+        Each is bounded; several workers may sweep at once."""
 
     @abstractmethod
     def watch_work(self, wake: Wake, queues: Sequence[str] | None = None) -> Callable[[], None]:
@@ -193,9 +196,14 @@ class Engine(Part):
         A due job arrives: ready if each of its keys has room beyond what is offered already in its queue, else
         parked on the first that has not (rule 8). A later one is scheduled and holds nothing (rule 9).
 
-        An id that exists raises JobExists. The unique key of an unfinished job of the same tenant returns that job,
-        raises JobExists, or replaces it: a scheduled, ready or waiting one is cancelled, a running one raises. A use
-        of an undeclared limit raises ConfigError.
+        What becomes of a newcomer for which there is no room is for its limit to say (rule 19): it may end at once, as
+        cancelled with the reason as its error, others may leave for it, or BacklogFull is raised. A job with a share is
+        tagged (rule 17). A number that a job brings for a key is in force from now on (rule 18).
+
+        An id that exists raises JobExists. The unique key of an unfinished job of the same tenant, or of one that keeps
+        it for a time after its start, returns that job, raises JobExists, replaces it (a scheduled, ready or waiting
+        one is cancelled) or updates it (one that has not started takes over arguments, keys, metadata, headers and due
+        time); one that runs or has ended raises there. A use of an undeclared limit raises ConfigError.
         """
 
     @abstractmethod
@@ -244,6 +252,31 @@ class Engine(Part):
     @abstractmethod
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         """Store the number computed for a key of a floating limit, acting at once."""
+
+    async def learn(
+        self, key: str, max: int, *, seen: int | None, reason: str, now: int | None = None
+    ) -> bool:
+        """Store the number learnt for a key of an adaptive limit, and why, acting at once; only if `seen` is the number
+        in force now, overrides aside: of several workers that learn from the same trouble one is heard. False, changing
+        nothing, where it is not."""
+        raise NotImplementedError
+
+    async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:
+        """Write the weights of fair shares that code declares and that differ; as `set_share` for what waits."""
+        raise NotImplementedError
+
+    async def set_share(self, weight: ShareWeight, *, now: int | None = None) -> None:
+        """Put an operator's weight for a share in force: at once for newcomers, and for what waits by tagging it anew,
+        a first slice in this step and the rest in sweeps."""
+        raise NotImplementedError
+
+    async def clear_share(self, share: str, *, now: int | None = None) -> bool:
+        """Take an operator's weight back, acting likewise; False if there was none."""
+        raise NotImplementedError
+
+    async def shares(self, *, after: str | None = None, limit: int = 1000) -> list[ShareStatus]:
+        """The shares that have ready or waiting jobs, or a weight, in the order of their names; `after` continues."""
+        raise NotImplementedError
 
     @abstractmethod
     async def keys_in_use(

@@ -49,6 +49,7 @@ class Holder(Record, frozen=True):
     worker: str | None
     since: int
     reserved: bool
+    units: int = 1
 
 
 class Waiter(Record, frozen=True):
@@ -89,7 +90,7 @@ class Facts(Record, frozen=True):
 
     For a waiting job: the limit it waits on, up to ten holders, what the key has `offered` to ready jobs of its queue,
     `place` (1 is next) among the waiters of its queue, and `earliest` for a rate. For a ready one: whether its queue is
-    paused, how many live workers serve the queue, and how many of these know the task.
+    paused, how many live workers serve the queue, and how many of these know the task. `weight` is that of its share.
     """
 
     job: Job
@@ -102,6 +103,7 @@ class Facts(Record, frozen=True):
     serving: int
     knowing: int
     now: int
+    weight: float | None = None
 
 
 class JobView(Record, frozen=True):
@@ -126,6 +128,9 @@ class JobView(Record, frozen=True):
     set_aside: bool
     suspicion: int = 0
     lost: int = 0
+    tag: int = 0
+    share: str | None = None
+    start_by: int | None = None
 
 
 class Snapshot(Record, frozen=True):
@@ -145,6 +150,8 @@ class Snapshot(Record, frozen=True):
     now: int
     most: Mapping[str, int] = {}
     unsettled: frozenset[str] = frozenset()
+    units: Mapping[str, Mapping[str, int]] = {}
+    """How many units of a key each of its holders has, where these are not one."""
     torn: bool = False
     """Whether it was read in several steps between which the store changed: a problem that it shows counts only if a
     second snapshot shows it, too."""

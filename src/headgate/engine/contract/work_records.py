@@ -98,6 +98,27 @@ class Released(Record, frozen=True):
     attempt: int
 
 
+class Throttled(Record, frozen=True):
+    """A service that the attempt called said: not now. The job comes back as it was, uncounted, and its keys of limit
+    `name` are closed for everybody for `delay`; without a name its rate keys, else its concurrency keys that are no
+    caps. A job without such a key is snoozed."""
+
+    job: str
+    attempt: int
+    delay: int
+    name: str | None = None
+
+
+class Spent(Record, frozen=True):
+    """A running attempt says what it really spent of its key of an estimated rate limit; ends nothing. The last word
+    counts. What its job does not use is passed over."""
+
+    job: str
+    attempt: int
+    name: str
+    units: int
+
+
 class Progress(Record, frozen=True):
     """A running attempt reports how far it is; ends nothing. `value` is JSON."""
 
@@ -106,8 +127,8 @@ class Progress(Record, frozen=True):
     value: str
 
 
-Outcome = Succeeded | Failed | Snoozed | Stopped | Released
-Report = Outcome | Progress
+Outcome = Succeeded | Failed | Snoozed | Stopped | Released | Throttled
+Report = Outcome | Progress | Spent
 
 
 class Exchanged(Record, frozen=True):

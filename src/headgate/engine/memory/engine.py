@@ -38,7 +38,10 @@ from headgate.engine.contract import (
     Resumed,
     Rows,
     Settings,
+    ShareStatus,
+    ShareWeight,
     Snapshot,
+    Spent,
     Swept,
     Totals,
     Verdict,
@@ -230,6 +233,8 @@ class MemoryEngine(Engine):
         if isinstance(report, Progress):
             self._store.change(job, progress=report.value)
             transaction.ended = True
+        elif isinstance(report, Spent):
+            transaction.correct(job, report)
         else:
             transaction.settle(job, report)
         return True
@@ -319,6 +324,30 @@ class MemoryEngine(Engine):
         with self._transaction(now) as transaction:
             transaction.compute(key, max)
 
+    async def learn(
+        self, key: str, max: int, *, seen: int | None, reason: str, now: int | None = None
+    ) -> bool:
+        with self._transaction(now) as transaction:
+            return transaction.learn(key, max, seen, reason)
+
+    async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:
+        with self._transaction(now) as transaction:
+            transaction.declare_shares(weights)
+
+    async def set_share(self, weight: ShareWeight, *, now: int | None = None) -> None:
+        with self._transaction(now) as transaction:
+            transaction.set_share(weight.share, weight)
+
+    async def clear_share(self, share: str, *, now: int | None = None) -> bool:
+        with self._transaction(now) as transaction:
+            there = share in self._store.book.weights
+            transaction.set_share(share, None)
+            return there
+
+    async def shares(self, *, after: str | None = None, limit: int = 1000) -> list[ShareStatus]:
+        with self._lock:
+            return overview.shares(self._store, after)[:limit]
+
     async def keys_in_use(
         self,
         name: str,
@@ -341,7 +370,8 @@ class MemoryEngine(Engine):
     ) -> list[LimitStatus]:
         with self._lock:
             page = limits_page(reading.limits(self._store, name), after, limit)
-            return page if limit is None else [bounded(row) for row in page]
+            page = page if limit is None else [bounded(row) for row in page]
+            return [overview.tokens(self._store, row, self._clock() if now is None else now) for row in page]
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 

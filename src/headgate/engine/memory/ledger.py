@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from headgate.engine.memory.store import Holding, MemoryStore
 from headgate.engine.rules.admission import Rule
+from headgate.engine.rules.full import Policy
 from headgate.engine.rules.stored import NO_THREAD, UNKNOWN_TASK, Stored
 from headgate.job import JobState
 from headgate.keys import Use
-from headgate.rates import Bucket, Meter, Pace, Window
+from headgate.rates import Bucket, Meter, Pace, Spending, Window
 
 
 class MemoryLedger:
@@ -31,10 +32,11 @@ class MemoryLedger:
         return self.store.book.rule(key)
 
     def held(self, key: str) -> int:
-        return len(self.store.holders.get(key, ()))
+        return self.store.held(key)
 
-    def holds(self, key: str, job: Stored) -> bool:
-        return key in self.store.held_by.get(job.id, ())
+    def holds(self, key: str, job: Stored) -> int:
+        holding = self.store.held_by.get(job.id, {}).get(key)
+        return 0 if holding is None else holding.units
 
     def meter(self, key: str) -> Meter:
         exact = isinstance(rule := self.rule(key), Pace) and rule.exact
@@ -59,13 +61,62 @@ class MemoryLedger:
         line = self.store.waiting.get(key, {}).get(queue)
         return line.first(most) if line else []
 
-    def take(self, key: str, job: Stored, *, reserved: bool) -> None:
-        self.store.hold(key, Holding(job, self.now, reserved))
+    # ── those that wait already ──────────────────────────────────────────────────────────────────────────────────
 
-    def spend(self, key: str, pace: Pace, units: int) -> None:
-        meter = copy.deepcopy(self.meter(key))
+    def policy(self, key: str) -> Policy | None:
+        return self.store.book.policy(key)
+
+    def count_waiting(self, key: str, most: int) -> int:
+        return min(sum(len(line) for line in self.store.waiting.get(key, {}).values()), most)
+
+    def count_pending(self, queue: str, most: int) -> int:
+        return min(len(self._pending(queue)), most)
+
+    def all_waiting(self, key: str, most: int) -> Sequence[Stored]:
+        lines = self.store.waiting.get(key, {})
+        return [job for queue in sorted(lines) for job in lines[queue]][:most]
+
+    def last_in_line(self, key: str) -> Stored | None:
+        return _last(job for line in self.store.waiting.get(key, {}).values() for job in line)
+
+    def last_pending(self, queue: str) -> Stored | None:
+        return _last(self._pending(queue))
+
+    def _pending(self, queue: str) -> list[Stored]:
+        states = (JobState.READY, JobState.WAITING)
+        return [job for job in self.store.jobs.values() if job.queue == queue and job.state in states]
+
+    def longest_running(self, key: str) -> Stored | None:
+        running = [
+            holding
+            for holding in self.store.holders.get(key, {}).values()
+            if not holding.reserved and not holding.job.cancel_requested
+        ]
+        return min(running, key=lambda held: (held.since, held.job.seq)).job if running else None
+
+    # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def take(self, key: str, job: Stored, units: int, *, reserved: bool) -> None:
+        self.store.hold(key, Holding(job, self.now, units, reserved))
+
+    def spend(self, key: str, pace: Pace, units: int, job: Stored) -> None:
+        meter = self._changing(key)
         meter.spend(pace, units, self.now)
+        if pace.estimated:
+            spending = Spending(units, self.now, meter.mark(self.now))
+            self.store.change(job, spent={**job.spent, key: spending})
+
+    def correct(self, key: str, pace: Pace, spent: Spending, units: int) -> None:
+        self._changing(key).correct(pace, spent, units, self.now)
+
+    def close(self, key: str, pace: Pace, until: int) -> None:
+        self._changing(key).close(pace, until, self.now)
+
+    def _changing(self, key: str) -> Meter:
+        """A meter of this transaction's own, so that the one before can be put back."""
+        meter = copy.deepcopy(self.meter(key))
         self.store.put(self.store.meters, key, meter)
+        return meter
 
     def drop(self, jobs: Sequence[Stored]) -> Iterable[str]:
         return [key for job in jobs for key in self.drop_except(job, ())]
@@ -80,11 +131,16 @@ class MemoryLedger:
 
     def start(self, job: Stored) -> None:
         assert self.claimer is not None
+        if job.tag:
+            self.store.advance(job.queue, job.priority, job.tag)
+        until = job.unique_until
+        if job.attempt == 0 and job.spec.unique_for is not None:
+            until = self.now + job.spec.unique_for
         self.store.change(
             job,
             state=JobState.RUNNING, worker=self.claimer, attempt=job.attempt + 1, tries=job.tries + 1,
             started_at=self.now, ended_at=None, outcome=None, error=None, result=None, offered_by=None, units=0,
-            set_aside=0,
+            set_aside=0, start_by=None, unique_until=until,
         )  # fmt: skip
         self.started.append(job)
         self.readied.pop(job.id, None)
@@ -113,6 +169,13 @@ class MemoryLedger:
 
     def _limit_reservations(self, job: Stored, expires_at: int | None) -> None:
         for key, holding in list(self.store.held_by.get(job.id, {}).items()):
-            limited = Holding(job, holding.since, holding.reserved)
+            limited = Holding(job, holding.since, holding.units, holding.reserved)
             limited.expires_at = expires_at
             self.store.hold(key, limited)
+
+
+def _last(jobs: Iterable[Stored]) -> Stored | None:
+    """The first in order among those of the least urgent priority."""
+    found = list(jobs)
+    lowest = max((job.priority for job in found), default=None)
+    return min((job for job in found if job.priority == lowest), key=lambda job: job.order, default=None)

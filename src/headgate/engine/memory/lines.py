@@ -47,6 +47,10 @@ class SortedLine(Generic[Rank, Member]):
         """How many stand before this rank."""
         return bisect_left(self._ranks, rank)
 
+    def tail(self) -> Rank | None:
+        """The rank of the last member."""
+        return self._ranks[-1] if self._ranks else None
+
     def head(self) -> Rank | None:
         """The rank of the first member."""
         return self._ranks[0] if self._ranks else None

@@ -6,12 +6,14 @@ from collections import Counter
 from heapq import merge, nsmallest
 from itertools import islice
 
-from headgate.engine.contract import Done, KeyStatus, LimitStatus, Totals, Waiter
+from headgate.engine.contract import Done, KeyStatus, LimitStatus, ShareStatus, Totals, Waiter
 from headgate.engine.memory import reading
+from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import MemoryStore
 from headgate.engine.memory.transaction import Transaction
 from headgate.engine.rules.history import summed
 from headgate.engine.rules.reading import key_status
+from headgate.engine.rules.status import with_tokens
 from headgate.job import JobState
 from headgate.keys import Key
 
@@ -42,6 +44,35 @@ def key(transaction: Transaction, ident: str, holders: int, waiters: int) -> Key
         holders=reading.holders(store, ident, holders),
         waiters=_waiters(store, ident, waiters),
     )
+
+
+def tokens(store: MemoryStore, row: LimitStatus, now: int) -> LimitStatus:
+    """A record of the listing with its tokens, if it is of a rate."""
+    if row.kind != "rate":
+        return row
+    name, _, value = row.key.partition("=")
+    key = Key(name, value if "=" in row.key else None, row.tenant, rate=True)
+    ledger = MemoryLedger(store, now, 0)
+    return with_tokens(row, ledger.rule(key.ident), lambda: ledger.meter(key.ident), now)
+
+
+def shares(store: MemoryStore, after: str | None) -> list[ShareStatus]:
+    """The shares that have jobs or a weight, in the order of their names."""
+    pending = Counter(
+        {
+            share: sum(len(lines[share]) for lines in store.shares.values() if share in lines)
+            for share in {share for lines in store.shares.values() for share in lines}
+        }
+    )
+    book = store.book
+    names = {*pending, *book.weights, *book.declared_weights}
+    return [
+        ShareStatus(
+            share, book.weight(share), book.declared_weight(share), book.weights.get(share), pending[share]
+        )
+        for share in sorted(names)
+        if after is None or share > after
+    ]
 
 
 def _waiters(store: MemoryStore, ident: str, most: int) -> tuple[Waiter, ...]:

@@ -28,7 +28,7 @@ from headgate.engine.rules.reading import (
     queue_statuses,
     room,
 )
-from headgate.engine.rules.status import all_status, key_status
+from headgate.engine.rules.status import all_status, key_status, with_tokens
 from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.job import JobState
 from headgate.keys import Key, is_rate
@@ -65,8 +65,8 @@ def _waits_on(job: Stored, text: str) -> bool:
 
 
 def held_counts(store: MemoryStore) -> dict[str, int]:
-    """Holder records per key."""
-    return {key: len(holders) for key, holders in store.holders.items()}
+    """Units held per key."""
+    return {key: store.held(key) for key in store.holders}
 
 
 def waiting_counts(store: MemoryStore) -> dict[str, int]:
@@ -100,8 +100,8 @@ def keys_in_use(
 
 
 def _computed_at(store: MemoryStore, key: str) -> int | None:
-    computed = store.book.computed.get(key)
-    return computed[1] if computed else None
+    numbers = store.book.numbers.get(key)
+    return numbers.computed_at if numbers else None
 
 
 def queues(store: MemoryStore) -> list[QueueStatus]:
@@ -124,13 +124,14 @@ def workers(store: MemoryStore) -> list[WorkerStatus]:
 
 def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> Facts:
     """Why a job is where it is."""
-    key, line = job.waiting_on, None
+    key, line, limit = job.waiting_on, None, None
     if key is not None:
         line = store.waiting[key][job.queue]
+        limit = with_tokens(status(store, key), ledger.rule(key), lambda: ledger.meter(key), now)
     live = [entry.worker for entry in store.workers.values() if entry.lease_until > now]
     return facts(
         job.shown(),
-        None if key is None else status(store, key),
+        limit,
         holders=() if key is None else holders(store, key, MOST_HOLDERS),
         offered=0 if key is None else ledger.offered(key, job.queue),
         place=None if line is None else line.place(job.order) + 1,
@@ -140,20 +141,28 @@ def explain(store: MemoryStore, job: Stored, ledger: MemoryLedger, now: int) -> 
         paused=job.queue in store.paused,
         live=[Serving(worker.queues, worker.tasks) for worker in live],
         now=now,
+        weight=None if job.spec.share is None else store.book.weight(job.spec.share),
     )
 
 
 def status(store: MemoryStore, key: str) -> LimitStatus:
     """One key with how many hold it and wait for it."""
     waiting = sum(len(line) for line in store.waiting.get(key, {}).values())
-    return key_status(store.book, Key.of(key), len(store.holders.get(key, ())), waiting)
+    return key_status(store.book, Key.of(key), store.held(key), waiting)
 
 
 def holders(store: MemoryStore, key: str, most: int) -> tuple[Holder, ...]:
     """What holds a key, longest first."""
     found = sorted(store.holders.get(key, {}).values(), key=lambda holding: (holding.since, holding.job.seq))
     return tuple(
-        Holder(holding.job.id, holding.job.task, holding.job.worker, holding.since, holding.reserved)
+        Holder(
+            holding.job.id,
+            holding.job.task,
+            holding.job.worker,
+            holding.since,
+            holding.reserved,
+            holding.units,
+        )
         for holding in found[:most]
     )
 
@@ -172,7 +181,17 @@ def snapshot(store: MemoryStore, ledger: MemoryLedger, admission: Admission[Stor
         workers=frozenset(store.workers),
         now=now,
         most=most_tokens(ledger.rule, store.waiting),
+        units=_larger_units(store),
     )
+
+
+def _larger_units(store: MemoryStore) -> dict[str, dict[str, int]]:
+    """Holders' units where these are not one."""
+    units = {
+        key: {id: holding.units for id, holding in held.items() if holding.units != 1}
+        for key, held in store.holders.items()
+    }
+    return {key: held for key, held in units.items() if held}
 
 
 def _view(job: Stored, ledger: MemoryLedger) -> JobView:
@@ -193,6 +212,9 @@ def _view(job: Stored, ledger: MemoryLedger) -> JobView:
         set_aside=job.set_aside == UNKNOWN_TASK,
         suspicion=job.suspicion,
         lost=job.lost,
+        tag=job.tag,
+        share=job.spec.share,
+        start_by=job.start_by,
     )
 
 
@@ -204,6 +226,10 @@ def next_due(store: MemoryStore) -> int | None:
         h.expires_at for held in store.holders.values() for h in held.values() if h.expires_at is not None
     ]
     times += list(store.timers.values())
+    times += [weight.until for weight in store.book.weights.values() if weight.until is not None]
+    times += [gate.open_at(store.book.number(Key.of(key))) for key, gate in store.book.gates.items()]
+    if (first := store.starting.head()) is not None:
+        times.append(first[0])
     if (head := store.scheduled.head()) is not None:
         times.append(head[0])
     return min(times, default=None)

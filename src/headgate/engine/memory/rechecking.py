@@ -6,7 +6,6 @@ from headgate.engine.contract import Rechecked
 from headgate.engine.memory.transaction import Transaction
 from headgate.engine.rules.mended import forgotten_waiters, late_timer, lost_worker, stray_holder
 from headgate.job import PENDING, JobState
-from headgate.keys import is_rate
 
 
 def recheck(transaction: Transaction, after: str | None, most: int) -> Rechecked:
@@ -48,7 +47,7 @@ def _holders(transaction: Transaction, key: str) -> list[str]:
 def _waiters(transaction: Transaction, key: str) -> list[str]:
     """Offering a key that was not touched must find nothing to do."""
     queues = list(transaction.store.waiting.get(key, {}))
-    if is_rate(key):
+    if transaction.admission.is_timed(key):
         return _timer(transaction, key, queues)
     healed: list[str] = []
     for queue in queues:

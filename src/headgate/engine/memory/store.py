@@ -13,11 +13,15 @@ from headgate.engine.contract import Done, Worker
 from headgate.engine.memory.lines import SortedLine
 from headgate.engine.rules.history import Pair
 from headgate.engine.rules.in_force import RuleBook
+from headgate.engine.rules.lifecycle import keeps_unique
+from headgate.engine.rules.shares import Mean, Place
 from headgate.engine.rules.stored import Stored
-from headgate.job import JobState
+from headgate.job import PENDING, JobState
 from headgate.rates import Meter
 
 JobLine = SortedLine[Any, Stored]
+PENDING_SHARES = (JobState.READY, JobState.WAITING)
+"""The states in which a job's tag counts for the next of its share."""
 Aside = tuple[str, str, int]
 """Queue and task of jobs that were set aside, and why."""
 
@@ -25,11 +29,12 @@ Aside = tuple[str, str, int]
 class Holding:
     """One holder record. `expires_at` is set while a reservation's job is ready (rule 7)."""
 
-    __slots__ = ("expires_at", "job", "reserved", "since")
+    __slots__ = ("expires_at", "job", "reserved", "since", "units")
 
-    def __init__(self, job: Stored, since: int, reserved: bool) -> None:
+    def __init__(self, job: Stored, since: int, units: int, reserved: bool) -> None:
         self.job = job
         self.since = since
+        self.units = units
         self.reserved = reserved
         self.expires_at: int | None = None
 
@@ -77,6 +82,10 @@ class MemoryStore:
         self.ticks: dict[str, int] = {}
         self.paused_schedules: dict[str, bool] = {}
         self.history: dict[int, dict[Pair, Done]] = {}
+        self.starting: JobLine = SortedLine()
+        self.shares: dict[Place, dict[str, JobLine]] = {}
+        self.virtual: dict[Place, int] = {}
+        self.means: dict[tuple[str, str], Mean] = {}
         self.undo: list[Callable[[], object]] = []
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -113,6 +122,11 @@ class MemoryStore:
         del self.jobs[job.id]
 
     def _enter(self, job: Stored) -> None:
+        if job.spec.share is not None and job.state in PENDING_SHARES:
+            shares = self.shares.setdefault((job.queue, job.priority), {})
+            shares.setdefault(job.spec.share, SortedLine()).add(job.order, job)
+        if job.start_by is not None and job.state in PENDING:
+            self.starting.add((job.start_by, job.seq), job)
         match job.state:
             case JobState.SCHEDULED:
                 self.scheduled.add((job.due, job.seq), job)
@@ -131,10 +145,17 @@ class MemoryStore:
                 self.ended.add((job.expires_at, job.seq), job)
         if job.offered_by is not None:
             self.offered.setdefault((job.offered_by, job.queue), {})[job.id] = job.units
-        if job.spec.unique is not None and not job.state.ended:
+        if job.spec.unique is not None and keeps_unique(job):
             self.unique.setdefault((job.tenant, job.spec.unique), job)
 
     def _leave(self, job: Stored) -> None:
+        if job.spec.share is not None and job.state in PENDING_SHARES:
+            shares = self.shares[(job.queue, job.priority)]
+            _discard(shares, job.spec.share, job.order)
+            if not shares:
+                del self.shares[(job.queue, job.priority)]
+        if job.start_by is not None and job.state in PENDING:
+            self.starting.remove((job.start_by, job.seq))
         match job.state:
             case JobState.SCHEDULED:
                 self.scheduled.remove((job.due, job.seq))
@@ -169,7 +190,16 @@ class MemoryStore:
             )
         return self.suspects if job.suspicion else self.ready, job.queue, rank
 
+    def advance(self, queue: str, priority: int, tag: int) -> None:
+        """A job has started: the virtual time of its line is not behind it."""
+        if tag > self.virtual.get((queue, priority), 0):
+            self.put(self.virtual, (queue, priority), tag)
+
     # ── holders ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def held(self, key: str) -> int:
+        """The sum of the units of a key's holders."""
+        return sum(holding.units for holding in self.holders.get(key, {}).values())
 
     def hold(self, key: str, holding: Holding) -> None:
         """Add or replace a holder record."""

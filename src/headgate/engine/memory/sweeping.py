@@ -6,20 +6,27 @@ from headgate.engine.contract import LostJob, Swept
 from headgate.engine.memory import reading
 from headgate.engine.memory.transaction import Transaction
 from headgate.engine.rules.history import HISTORY_KEPT
-from headgate.engine.rules.in_force import KEEP_COMPUTED
+from headgate.engine.rules.in_force import KEEP_NUMBERS
+from headgate.engine.rules.shares import KEEP_MEANS
+from headgate.engine.rules.turned_away import EXPIRED
+from headgate.keys import Key
 
 SWEEP_MOST = 1000
 
 
 def sweep(transaction: Transaction) -> Swept:
     """One round of every duty."""
+    late = _too_late(transaction)
     due, (lost, failed) = _arrivals(transaction), _lost(transaction)
     _timers(transaction)
     _reservations(transaction)
     _overrides(transaction)
+    _weights(transaction)
+    _gates(transaction)
     expired = _retention(transaction)
     _forget_meters(transaction)
-    _forget_computed(transaction)
+    _forget_numbers(transaction)
+    _forget_shares(transaction)
     _forget_history(transaction)
     offered = transaction.admission.offer()
     return Swept(
@@ -27,11 +34,19 @@ def sweep(transaction: Transaction) -> Swept:
         lost,
         offered,
         expired,
-        due == SWEEP_MOST or lost >= SWEEP_MOST or expired == SWEEP_MOST,
+        SWEEP_MOST in (due, late) or lost >= SWEEP_MOST or expired == SWEEP_MOST,
         reading.next_due(transaction.store),
         transaction.now,
         tuple(failed),
     )
+
+
+def _too_late(transaction: Transaction) -> int:
+    """Jobs that were not started in time end."""
+    late = transaction.store.starting.until((transaction.now + 1,), SWEEP_MOST)
+    for job in late:
+        transaction.cancel_pending(job, EXPIRED)
+    return len(late)
 
 
 def _arrivals(transaction: Transaction) -> int:
@@ -86,12 +101,41 @@ def _forget_meters(transaction: Transaction) -> None:
             transaction.store.put(transaction.store.meters, key, None)
 
 
-def _forget_computed(transaction: Transaction) -> None:
+def _weights(transaction: Transaction) -> None:
+    for share, weight in list(transaction.book.weights.items()):
+        if weight.until is not None and weight.until <= transaction.now:
+            transaction.set_share(share, None)
+
+
+def _gates(transaction: Transaction) -> None:
+    """Keys that were throttled and are open wide again."""
+    for key, gate in list(transaction.book.gates.items()):
+        if gate.open_at(transaction.book.number(Key.of(key))) <= transaction.now:
+            transaction.open_wide(key)
+
+
+def _forget_numbers(transaction: Transaction) -> None:
     """Numbers of idle keys: else every key that ever was would be remembered."""
-    for key, (_, at) in list(transaction.book.computed.items()):
+    for key, numbers in list(transaction.book.numbers.items()):
         idle = key not in transaction.store.holders and key not in transaction.store.waiting
-        if idle and at <= transaction.now - KEEP_COMPUTED:
-            transaction.forget_computed(key)
+        if idle and numbers.at <= transaction.now - KEEP_NUMBERS:
+            transaction.put_numbers(key, None)
+            transaction.book.changed()
+
+
+def _forget_shares(transaction: Transaction) -> None:
+    """The virtual time of a line without jobs of any share, and mean times of shares that have been idle for long."""
+    store = transaction.store
+    running = {
+        (job.queue, job.priority) for jobs in store.running.values() for job in jobs.values() if job.tag
+    }
+    for place in list(store.virtual):
+        if place not in store.shares and place not in running:
+            store.put(store.virtual, place, None)
+    busy = {(queue, share) for (queue, _), shares in store.shares.items() for share in shares}
+    for pair, mean in list(store.means.items()):
+        if pair not in busy and mean.at <= transaction.now - KEEP_MEANS:
+            store.put(store.means, pair, None)
 
 
 def _forget_history(transaction: Transaction) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headgate.engine.contract import Done, Limit, Lost, Override, Settings
+from headgate.engine.contract import Done, KeyNumbers, Limit, Lost, Override, Settings, ShareWeight
 from headgate.engine.memory.ledger import MemoryLedger
 from headgate.engine.memory.store import MemoryStore
-from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.admission import Admission, Gate
 from headgate.engine.rules.history import minute_of, row_for, together
 from headgate.engine.rules.in_force import Scope, in_scope
+from headgate.engine.rules.shares import Mean, moved
 from headgate.engine.rules.stored import Stored
 from headgate.engine.rules.transitions import Transitions
 from headgate.job import NewJob
@@ -77,7 +78,7 @@ class Transaction(Transitions):
     def adopt(self, key: str, *, task: str | None = None, queue: str | None = None) -> None:
         for job in [job for jobs in self.store.running.values() for job in jobs.values()]:
             if (task in (None, job.task) and queue in (None, job.queue)) and not self.ledger.holds(key, job):
-                self.ledger.take(key, job, reserved=False)
+                self.ledger.take(key, job, 1, reserved=False)
 
     def keys_waiting(self, scope: Scope) -> Iterable[str]:
         return [key for key in self.store.waiting if in_scope(Key.of(key), scope)]
@@ -88,13 +89,41 @@ class Transaction(Transitions):
     def put_override(self, scope: Scope, override: Override | None) -> None:
         self._put(self.book.overrides, scope, override)
 
-    def put_computed(self, key: str, number: int) -> None:
-        self._put(self.book.computed, key, (number, self.now))
+    def put_numbers(self, key: str, numbers: KeyNumbers | None) -> None:
+        self._put(self.book.numbers, key, numbers)
 
-    def forget_computed(self, key: str) -> None:
-        """The number of an idle key."""
-        self._put(self.book.computed, key, None)
-        self.book.changed()
+    def put_gate(self, key: str, gate: Gate | None) -> None:
+        self._put(self.book.gates, key, gate)
+
+    def virtual_time(self, queue: str, priority: int) -> int:
+        return self.store.virtual.get((queue, priority), 0)
+
+    def last_tag(self, queue: str, priority: int, share: str) -> int:
+        line = self.store.shares.get((queue, priority), {}).get(share)
+        tail = line.tail() if line else None
+        return 0 if tail is None else tail[1]
+
+    def mean(self, queue: str, share: str) -> Mean | None:
+        return self.store.means.get((queue, share))
+
+    def put_mean(self, queue: str, share: str, mean: Mean | None) -> None:
+        self.store.put(self.store.means, (queue, share), mean)
+
+    def queues_of_share(self, share: str) -> Iterable[str]:
+        return sorted({queue for (queue, _), shares in self.store.shares.items() if share in shares})
+
+    def retag(self, queue: str, share: str, old: int, new: int) -> None:
+        for (name, priority), shares in list(self.store.shares.items()):
+            if name == queue and share in shares:
+                virtual = self.virtual_time(queue, priority)
+                for job in list(shares[share]):
+                    self.change(job, tag=moved(job.tag, virtual, old, new))
+
+    def put_declared_weight(self, weight: ShareWeight) -> None:
+        self._put(self.book.declared_weights, weight.share, weight)
+
+    def put_weight(self, share: str, weight: ShareWeight | None) -> None:
+        self._put(self.book.weights, share, weight)
 
     def _put(self, table: dict[Any, Any], name: Any, value: Any) -> None:
         self.store.put(table, name, value)

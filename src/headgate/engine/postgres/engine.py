@@ -36,6 +36,8 @@ from headgate.engine.contract import (
     Resumed,
     Rows,
     Settings,
+    ShareStatus,
+    ShareWeight,
     Snapshot,
     Swept,
     Totals,
@@ -252,7 +254,7 @@ class PostgresEngine(Engine):
 
     async def meet(self, *, now: int | None = None) -> dict[str, JobState]:
         """Newcomers that no claim has met yet arrive now; every sweep does the same. Returns the state each got."""
-        row = await self._store.call("meet", self._now(now), self.settings.reservation_ttl)
+        row = await self._store.call("meet", self._now(now), self.settings.reservation_ttl, self._keep)
         return dict(zip(got_all(row["ids"]), map(JobState, row["states"] or ()), strict=True))
 
     # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -364,7 +366,7 @@ class PostgresEngine(Engine):
         row = await self._store.call(
             "sweep", self._now(now), self.settings.reservation_ttl, self._keep, self._me, SWEEP_MOST
         )
-        self._store.signal(work=row["wake"], ended=row["lost"] > 0, again=row["again"])
+        self._store.signal(work=row["wake"], ended=row["lost"] > 0 or row["late"], again=row["again"])
         self._store.vacuum.begin()
         offered, more = row["offered"], row["more"]
         if row["expiring"]:
@@ -375,11 +377,20 @@ class PostgresEngine(Engine):
         if row["look"]:
             looked, left = await self._look(now)
             offered, more = offered + looked, more or left
+        if row["retagging"]:
+            more = await self._retag() or more
         late = row["expiring"] or row["look"]
         next_due = (await self._store.call("_next_due"))[0] if late else row["next_due"]
         return Swept(
             row["due"], row["lost"], offered, row["expired"], more, next_due, row["at"], _failed(row)
         )
+
+    async def _retag(self) -> bool:
+        """Tag shares whose steps have changed anew, some slices of them; whether there is more to do."""
+        for _ in range(FOLLOWED_AT_ONCE):
+            if not (await self._store.call("retag"))[0]:
+                return False
+        return True
 
     async def _look(self, now: int | None) -> tuple[int, bool]:
         """Offer the room of keys that no step has looked at since a newcomer came there."""
@@ -498,6 +509,37 @@ class PostgresEngine(Engine):
         )
         self._store.signal(work=row[0], again=row[0])
 
+    async def learn(
+        self, key: str, max: int, *, seen: int | None, reason: str, now: int | None = None
+    ) -> bool:
+        row = await self._store.call(
+            "learn", put_key(key), max, seen, put(reason), self._now(now), self.settings.reservation_ttl, self._me
+        )  # fmt: skip
+        self._store.signal(work=row["offered"], again=row["offered"])
+        return row["done"]
+
+    async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:
+        if weights:
+            numbers = Numbers.of(weight.weight for weight in weights)
+            async with self.pools.connection() as connection:
+                await connection.fetchval(
+                    f"SELECT {self._store.name}.declare_shares($1, $2::text::double precision[])",
+                    put_all(weight.share for weight in weights),
+                    numbers,
+                )
+
+    async def set_share(self, weight: ShareWeight, *, now: int | None = None) -> None:
+        await self._store.call(
+            "set_share", put(weight.share), weight.weight, put(weight.by), weight.at, put(weight.why), weight.until
+        )  # fmt: skip
+
+    async def clear_share(self, share: str, *, now: int | None = None) -> bool:
+        return (await self._store.call("set_share", put(share), None, "", 0, "", None))["there"]
+
+    async def shares(self, *, after: str | None = None, limit: int = 1000) -> list[ShareStatus]:
+        async with self._store.reader() as reader:
+            return await reader.shares(after, limit)
+
     async def keys_in_use(
         self,
         name: str,
@@ -519,7 +561,7 @@ class PostgresEngine(Engine):
         now: int | None = None,
     ) -> list[LimitStatus]:
         async with self._store.reader() as reader:
-            return await reader.limits(name, after, limit)
+            return await reader.limits(name, after, limit, self._now(now))
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 

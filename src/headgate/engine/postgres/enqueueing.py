@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.json import decode
+
 from headgate.engine.contract import Enqueued, Limit, Settings
 from headgate.engine.postgres import rows
+from headgate.engine.postgres.errors import full
 from headgate.engine.postgres.importing import keep
 from headgate.engine.postgres.rows import read_state
 from headgate.engine.postgres.scripts import quoted
@@ -18,12 +21,12 @@ from headgate.keys import Key
 TYPES = (
     "text[]", "text[]", "text[]", "text[]", "text[]", "smallint[]", "bigint[]", "bigint[]", "text[]", "bigint[]",
     "text[]", "text[]", "text[]", "text[]", "bigint[]", "integer[]", "text[]", "bigint[]", "text[]", "boolean[]",
-    "json", "bigint", "bigint", "bigint[]", "text", "boolean",
+    "json", "bigint", "bigint", "bigint[]", "text", "boolean", "json",
 )  # fmt: skip
 """Of the parameters of `_enqueue`: drivers that send texts need them."""
 TYPES_OF_ONE = (
     "text", "text", "text", "text", "text", "smallint", "bigint", "bigint", "text", "bigint", "text", "text",
-    "bigint", "text", "bigint", "text", "bigint", "text", "boolean",
+    "bigint", "text", "bigint", "text", "text", "boolean", "bigint", "bigint", "bigint", "text", "boolean",
 )  # fmt: skip
 """Of those of `_enqueue_one`."""
 
@@ -68,6 +71,7 @@ def enqueue_values(
     """Its parameters. `notify` True calls sleepers when the caller's transaction commits."""
     values: tuple[Any, ...] = (
         *rows.enqueued(jobs), rows.declared(limits), now, settings.reservation_ttl, keep(settings), by, notify,
+        rows.more(jobs),
     )  # fmt: skip
     return tuple(
         Numbers.of(value) if _numbers(kind) else value for value, kind in zip(values, TYPES, strict=True)
@@ -87,11 +91,14 @@ def one_values(
     if job is None or job.unique is not None or len(job.uses) > 1:
         return None
     use = job.uses[0] if job.uses else None
+    if use is not None and use.number is not None:
+        return None
     needs = (put_key(use.key), use.units, put(Key.of(use.key).name)) if use else (None, None, None)
     return (
         put(job.id), put(job.task), put(job.queue), put(job.args), put(job.tenant), job.priority, job.delay, job.at,
         rows.write_retry(job.retry), job.timeout, put_if(job.metadata), put_if(job.headers),
-        job.retention, *needs, now, by, notify,
+        job.retention, *needs, put_if(job.share), job.charge == "time" or None, job.start_by, job.start_within, now, by,
+        notify,
     )  # fmt: skip
 
 
@@ -100,7 +107,10 @@ def one_result(job: NewJob, row: Any) -> Enqueued:
     problem: str | None = row["problem"]
     if problem is None:
         return Enqueued(job.id, read_state(row["state"]), True)
-    subject = job.id if problem == "exists" else Key.of(job.uses[0].key).name
+    if problem == "full":
+        subject = row["subject"]
+    else:
+        subject = job.id if problem == "exists" else Key.of(job.uses[0].key).name
     raise problem_of(problem, subject, row["detail"])
 
 
@@ -129,6 +139,15 @@ def problem_of(problem: str, subject: str, detail: str) -> HeadgateError:
         case "rival":
             state, _, unique = detail.partition(" ")
             return JobExists(f"job {subject!r} with unique key {got(unique)!r} is {state}", subject)
+        case "started":
+            return JobExists(f"job {subject!r} with unique key {got(detail)!r} has started already", subject)
+        case "task":
+            task, unique = decode(detail)
+            return JobExists(
+                f"job {subject!r} with unique key {got(unique)!r} is of task {got(task)!r}", subject
+            )
+        case "full":
+            return full(subject, int(detail))
         case "kind":
             return ConfigError(f"limit {subject!r} is declared as {detail}, but this job uses it otherwise")
         case _:

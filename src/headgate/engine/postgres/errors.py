@@ -9,9 +9,18 @@ import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
 from headgate.engine.contract import Limit
-from headgate.engine.postgres.wire import got
+from headgate.engine.postgres.wire import got, got_key
 from headgate.engine.rules.in_force import RuleBook
-from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, SchemaMismatch
+from headgate.engine.rules.turned_away import refused
+from headgate.errors import (
+    BacklogFull,
+    ConfigError,
+    EngineError,
+    EngineUnavailable,
+    HeadgateError,
+    SchemaMismatch,
+)
+from headgate.keys import Key
 
 SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
     "28P01": (ConfigError, "the password is wrong or missing; check the user and password in the URL"),
@@ -44,6 +53,8 @@ SQLSTATES: dict[str, tuple[type[HeadgateError], str]] = {
 TOOK_TOO_LONG = "57014"
 ANOTHER_KIND = "HG005"
 """A declaration would turn a limit into one of another kind; the detail names it and both kinds."""
+BACKLOG_FULL = "HG006"
+"""A call that declares a limit brings a job too many for it; the detail has the key, and how many may wait."""
 
 AT_THE_DOOR: dict[str, tuple[type[HeadgateError], str]] = {
     "42704": (ConfigError, "the URL has an option that neither Headgate nor the server knows"),
@@ -93,6 +104,8 @@ def _known(
     code: str = getattr(error, "sqlstate", None) or ""
     if code == ANOTHER_KIND:
         return _another_kind(getattr(error, "detail", "") or "")
+    if code == BACKLOG_FULL:
+        return full(*msgspec.json.decode(getattr(error, "detail", "") or ""))
     if "could not extend file" in str(error):  # also beyond a quota, for which there is no code
         code = "53100"
     if code in known:
@@ -119,3 +132,9 @@ def _another_kind(detail: str) -> HeadgateError:
     except ConfigError as refusal:
         return refusal
     return EngineError(detail)
+
+
+def full(key: str, most: int | str) -> BacklogFull:
+    """As many jobs wait for a key as may."""
+    ident = got_key(key)
+    return BacklogFull(refused(ident, int(most)), Key.of(ident).text)

@@ -22,7 +22,7 @@ from headgate.engine.postgres.wire import got, put, put_error, put_if, put_key
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.lifecycle import Existing, Taken, take_import
 from headgate.errors import HeadgateError
-from headgate.job import PastAttempt
+from headgate.job import NewJob, PastAttempt
 
 
 class Import:
@@ -140,7 +140,15 @@ def _record(record: ImportedJob) -> dict[str, Any]:
         "unique_key": put_if(job.unique), "metadata": put_if(job.metadata), "headers": put_if(job.headers),
         "retention": job.retention,
         "enqueued_at": record.enqueued_at,
+        "numbers": _numbers(job), "share": put_if(job.share), "by_time": job.charge == "time" or None,
+        "updates": job.on_conflict == "update" or None, "unique_for": job.unique_for, "start_by": job.start_by,
+        "start_within": job.start_within,
     }  # fmt: skip
+
+
+def _numbers(job: NewJob) -> list[int | None] | None:
+    numbers = [use.number for use in job.uses]
+    return numbers if any(number is not None for number in numbers) else None
 
 
 def _taken(record: ImportedJob, row: Any, verdict: Taken | str) -> dict[str, Any]:

@@ -55,9 +55,11 @@ class Overview(Reader):
         book, at = await self.book(now, computed_for=idents)
         rows = await self.rows("key_stands", [put_key(ident) for ident in idents], holders, waiters, at)
         keys = [Key.of(ident) for ident in idents]
+        stands = [key_status(book, key, *row[:3]) for key, row in zip(keys, rows, strict=True)]
+        stands = await self.with_tokens(book, stands, idents, at)
         return [
-            _key(key_status(book, key, *row[:3]), row) if book.is_known(key) else None
-            for key, row in zip(keys, rows, strict=True)
+            _key(status, row) if book.is_known(key) else None
+            for key, status, row in zip(keys, stands, rows, strict=True)
         ]
 
     async def history(

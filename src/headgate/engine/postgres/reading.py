@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -15,10 +15,13 @@ from headgate.engine.contract import (
     JobPage,
     JobView,
     KeyInUse,
+    KeyNumbers,
     Limit,
     LimitPlace,
     LimitStatus,
     Override,
+    ShareStatus,
+    ShareWeight,
     Snapshot,
     Worker,
     WorkerStatus,
@@ -27,12 +30,12 @@ from headgate.engine.postgres.pools import Connection
 from headgate.engine.postgres.rows import is_ident, is_state, job, read_state, uses_if_readable
 from headgate.engine.postgres.statements import sql
 from headgate.engine.postgres.wire import got, got_if, got_key, put, put_all, put_error, put_if, put_key
-from headgate.engine.rules.admission import Cap
+from headgate.engine.rules.admission import Cap, Gate
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.reading import Serving, earliest, facts, most_tokens
-from headgate.engine.rules.status import COUNTED_MOST, key_status, limits_page
+from headgate.engine.rules.status import COUNTED_MOST, key_status, limits_page, with_tokens
 from headgate.job import Job, JobState
-from headgate.keys import Key
+from headgate.keys import Key, is_rate
 from headgate.rates import Bucket, Meter, Pace, Window
 
 _decode = msgspec.json.decode
@@ -52,10 +55,10 @@ class Reader:
     async def book(
         self, now: int | None = None, *, computed_for: Sequence[str] | None = ()
     ) -> tuple[RuleBook, int]:
-        """The limits in force, with the computed numbers of these keys (None: of all), and now."""
+        """The limits in force, with the numbers of these keys (None: of all), and now."""
         keys = None if computed_for is None else [put_key(key) for key in computed_for]
-        ((limits, overrides, computed, at),) = await self.rows("rules", now, keys)
-        return _book(limits, overrides, computed), at
+        ((limits, overrides, computed, brought, gates, at),) = await self.rows("rules", now, keys)
+        return _book(limits, overrides, computed, brought, gates), at
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -109,8 +112,30 @@ class Reader:
 
     # ── limits, workers ───────────────────────────────────────────────────────────────────────────────────────
 
+    async def meters(self, keys: Sequence[str]) -> Meters:
+        """What was spent of rate keys."""
+        if not keys:
+            return Meters({}, ())
+        ((meters, starts),) = await self.rows("meters", [put_key(key) for key in keys])
+        return _meters(meters, starts)
+
+    async def with_tokens(
+        self, book: RuleBook, rows: Sequence[LimitStatus], keys: Sequence[str], now: int
+    ) -> list[LimitStatus]:
+        """Records of keys, those of rates with the tokens that they have now."""
+        spent = await self.meters([key for key in keys if is_rate(key)])
+        return [
+            with_tokens(row, rule := book.rule(key), lambda: spent.of(key, cast(Pace, rule), now), now)  # noqa: B023
+            for row, key in zip(rows, keys, strict=True)
+        ]
+
+    async def shares(self, after: str | None, limit: int) -> list[ShareStatus]:
+        """Fair shares that have jobs or a weight."""
+        found = await self.rows("shares", put(after) if after is not None else "", limit)
+        return [_share(row) for row in found]
+
     async def limits(
-        self, name: str | None, after: LimitPlace | None, limit: int | None
+        self, name: str | None, after: LimitPlace | None, limit: int | None, now: int | None
     ) -> list[LimitStatus]:
         """A page of all limits and the keys of them that matter."""
         names = await self.rows("limit_names", put_if(name), put(after[0]) if after else "")
@@ -120,12 +145,16 @@ class Reader:
             page += await self._limit_page(got(each), known, after, left)
             if limit is not None and len(page) >= limit:
                 break
-        book, _ = await self.book(computed_for=[key.ident for key, *_ in page])
+        book, at = await self.book(now, computed_for=[key.ident for key, *_ in page])
+        keys = [
+            Key(key.name, rate=_is_rate(book, key.name)) if key.text == key.name and not key.tenant else key
+            for key, *_ in page
+        ]
         rows = [
-            key_status(book, Key(key.name, rate=_is_rate(book, key.name)) if key.text == key.name and not key.tenant
-                       else key, held, waiting, exact)
-            for key, held, waiting, exact in page
-        ]  # fmt: skip
+            key_status(book, key, held, waiting, exact)
+            for key, (_, held, waiting, exact) in zip(keys, page, strict=True)
+        ]
+        rows = await self.with_tokens(book, rows, [key.ident for key in keys], at)
         return limits_page(rows, after, limit)
 
     async def _limit_page(
@@ -181,12 +210,15 @@ class Reader:
         book, at = await self.book(now, computed_for=[key] if key else [])
         stored = key and put_key(key)
         ((holders, before, full_at, starts, paused, offered),) = await self.rows(
-            "facts", stored, put(shown.queue), shown.priority, shown.due, seq
+            "facts", stored, put(shown.queue), shown.priority, shown.tag, shown.due, seq
         )
+        limit = None
+        if key is not None:
+            (limit,) = await self.with_tokens(book, [await self._status(book, key)], [key], at)
         workers = [status.worker for status in await self.workers() if status.lease_until > at]
         return facts(
             shown,
-            None if key is None else await self._status(book, key),
+            limit,
             holders=() if key is None else map(holder, _decode(holders)),
             offered=offered,
             place=None if key is None else before + 1,
@@ -194,7 +226,12 @@ class Reader:
             paused=paused,
             live=[Serving(worker.queues, worker.tasks) for worker in workers],
             now=at,
+            weight=None if shown.share is None else await self._weight(shown.share),
         )
+
+    async def _weight(self, share: str) -> float:
+        ((weight,),) = await self.rows("weight", put(share))
+        return weight
 
     async def _status(self, book: RuleBook, key: str) -> LimitStatus:
         ((held, waiting),) = await self.rows("key_counts", put_key(key))
@@ -206,25 +243,33 @@ class Reader:
             book, at = await self.book(now, computed_for=None)
             ((jobs, holders, timers, workers, meters, starts, checks),) = await self.rows("snapshot")
         held: defaultdict[str, dict[str, bool]] = defaultdict(dict)
-        for key, id, reserved in _decode(holders):
-            held[got_key(key)][got(id) if id is not None else "?"] = reserved
+        units: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for key, id, reserved, taken in _decode(holders):
+            holding = got(id) if id is not None else "?"
+            held[got_key(key)][holding] = reserved
+            units[got_key(key)][holding] = taken
         views = tuple(_view(book, row) for row in _decode(jobs) if is_state(row[1]))
         waited = {view.waiting_on for view in views if view.waiting_on is not None}
         offering = {view.offered_by for view in views if view.offered_by is not None}
         keys = {key for key in held.keys() | waited | offering if is_ident(key)}
-        spent = Meters(
-            {got_key(k): v for k, v in _decode(meters)}, [(got_key(k), *v) for k, *v in _decode(starts)]
-        )
+        spent = _meters(meters, starts)
         return Snapshot(
             jobs=views,
             holders=dict(held),
-            free={key: _free(book, key, len(held.get(key, ())), spent, at) for key in keys},
+            free={key: _free(book, key, sum(units.get(key, {}).values()), spent, at) for key in keys},
             timers={got_key(key): time for key, time in _decode(timers)},
             workers=frozenset(got(id) for id in _decode(workers)),
             now=at,
             most=most_tokens(book.rule, waited & keys),
             unsettled=frozenset(map(got_key, _decode(checks))),
+            units=_larger(units),
         )
+
+
+def _larger(units: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Holders' units where these are not one."""
+    found = {key: {id: number for id, number in taken.items() if number != 1} for key, taken in units.items()}
+    return {key: taken for key, taken in found.items() if taken}
 
 
 class Meters:
@@ -246,7 +291,8 @@ class Meters:
 def _free(book: RuleBook, key: str, held: int, spent: Meters, now: int) -> int | None:
     rule = book.rule(key)
     if isinstance(rule, Cap):
-        return None if rule.max is None else rule.max - held
+        most = rule.at(now)
+        return None if most is None else most - held
     if rule.limit is None:
         return None
     return spent.of(key, rule, now).free(rule, now) if rule.limit else 0
@@ -258,7 +304,14 @@ def _earliest(book: RuleBook, key: str, units: int, full_at: int | None, starts:
     return earliest(rule, lambda: spent.of(key, cast(Pace, rule), now), units, now)
 
 
-def _book(limits: str, overrides: str, computed: str) -> RuleBook:
+def _meters(meters: str, starts: str) -> Meters:
+    return Meters(
+        {got_key(key): full_at for key, full_at in _decode(meters)},
+        [(got_key(key), *spent) for key, *spent in _decode(starts)],
+    )
+
+
+def _book(limits: str, overrides: str, computed: str, brought: str, gates: str) -> RuleBook:
     book = RuleBook()
     for name, *rest in _decode(limits):
         book.limits[got(name)] = Limit(got(name), *rest)
@@ -266,8 +319,15 @@ def _book(limits: str, overrides: str, computed: str) -> RuleBook:
         name, max, value, tenant, by, at, why, until = row
         scope = (got(name), got_if(value), got_if(tenant))
         book.overrides[scope] = Override(scope[0], max, scope[1], scope[2], got(by), at, got(why), until)
-    for key, max, at in _decode(computed):
-        book.computed[got_key(key)] = (max, at)
+    for key, max, at, reason in _decode(computed):
+        book.numbers[got_key(key)] = KeyNumbers(at, max, at, got_if(reason))
+    for key, number, before, at in _decode(brought):
+        known = book.numbers.get(got_key(key)) or KeyNumbers(at)
+        book.numbers[got_key(key)] = msgspec.structs.replace(
+            known, at=known.at if known.at > at else at, brought=number, brought_before=before
+        )
+    for key, opens_at, step in _decode(gates):
+        book.gates[got_key(key)] = Gate(opens_at, step)
     return book
 
 
@@ -277,8 +337,15 @@ def _is_rate(book: RuleBook, name: str) -> bool:
 
 
 def _computed_at(book: RuleBook, key: str) -> int | None:
-    computed = book.computed.get(key)
-    return computed[1] if computed else None
+    numbers = book.numbers.get(key)
+    return numbers.computed_at if numbers else None
+
+
+def _share(row: Any) -> ShareStatus:
+    share, weight, declared, own, by, at, why, until, pending = row
+    name = got(share)
+    override = None if own is None else ShareWeight(name, own, got(by), at, got(why), until)
+    return ShareStatus(name, weight, declared, override, pending)
 
 
 def _worker(row: Any) -> WorkerStatus:
@@ -298,22 +365,23 @@ def _worker(row: Any) -> WorkerStatus:
 
 
 def holder(row: Any) -> Holder:
-    """Who holds a slot: id, task, worker, since when, whether it is reserved."""
-    id, task, worker, since, reserved = row
-    return Holder(got(id), got(task), got_if(worker), since, reserved)
+    """Who holds a slot: id, task, worker, since when, whether it is reserved, how many units."""
+    id, task, worker, since, reserved, units = row
+    return Holder(got(id), got(task), got_if(worker), since, reserved, units)
 
 
 def _view(book: RuleBook, row: Any) -> JobView:
     (
         id, state, queue, task, priority, seq, due, keys, units, waiting_on, offered_by, refusals, worker,
-        attempt, tries, set_aside, suspicion, lost,
+        attempt, tries, set_aside, suspicion, lost, tag, share, start_by,
     ) = row  # fmt: skip
     return JobView(
         id=got(id), state=read_state(state), queue=got(queue), task=got(task), order=(priority, seq), due=due,
         uses=book.uses(got(task), got(queue), uses_if_readable(keys, units)),
         waiting_on=waiting_on and got_key(waiting_on),
         offered_by=offered_by and got_key(offered_by), refusals=refusals, worker=got_if(worker), attempt=attempt,
-        tries=tries, set_aside=set_aside, suspicion=suspicion, lost=lost,
+        tries=tries, set_aside=set_aside, suspicion=suspicion, lost=lost, tag=tag, share=got_if(share),
+        start_by=start_by,
     )  # fmt: skip
 
 

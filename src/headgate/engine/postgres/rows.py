@@ -20,8 +20,10 @@ from headgate.engine.contract import (
     Released,
     Report,
     Snoozed,
+    Spent,
     Stopped,
     Succeeded,
+    Throttled,
 )
 from headgate.engine.postgres.wire import (
     Numbers,
@@ -65,10 +67,20 @@ def is_state(text: str) -> bool:
     return text in _STATES
 
 
-def uses(keys: Sequence[str] | None, units: Sequence[int | str] | None) -> tuple[Use, ...]:
+def uses(
+    keys: Sequence[str] | None,
+    units: Sequence[int | str] | None,
+    numbers: Sequence[str | None] | None = None,
+) -> tuple[Use, ...]:
     """A job's needs."""
-    return tuple(
+    found = tuple(
         Use(Key.of(got_key(key)).ident, int(each)) for key, each in zip(keys or (), units or (), strict=True)
+    )
+    if numbers is None:
+        return found
+    return tuple(
+        use if number is None else Use(use.key, use.units, int(number))
+        for use, number in zip(found, numbers, strict=True)
     )
 
 
@@ -127,10 +139,10 @@ def job(row: Sequence[Any]) -> Job:
     (
         _, id, task, queue, tenant, priority, due, stands, enqueued_at, args, keys, units, retry, timeout, unique,
         metadata, retention, waiting_on, _, attempt, tries, worker, started_at, ended_at, _, cancel_requested,
-        error, result, progress, past, suspicion, lost, headers,
+        error, result, progress, past, suspicion, lost, headers, share, tag, start_by, numbers,
     ) = row  # fmt: skip
     stored = Readable()
-    needs = stored.read("its limits", uses, keys, units, otherwise=())
+    needs = stored.read("its limits", uses, keys, units, numbers, otherwise=())
     policy = stored.read("its retry policy", _read_retry, retry, otherwise=RetryPolicy())
     ended = stored.read("its history", history, past, otherwise=())
     shown = stored.read("its state", JobState, stands, otherwise=JobState.FAILED)
@@ -142,7 +154,7 @@ def job(row: Sequence[Any]) -> Job:
         waiting_on=awaited, attempt=attempt, tries=tries, worker=got_if(worker),
         started_at=started_at, ended_at=ended_at, cancel_requested=cancel_requested,
         error=got_if(error) or stored.problem, result=got_if(result), progress=got_if(progress), history=ended,
-        suspicion=suspicion, lost=lost, headers=got_if(headers),
+        suspicion=suspicion, lost=lost, headers=got_if(headers), start_by=start_by, share=got_if(share), tag=tag,
     )  # fmt: skip
 
 
@@ -231,6 +243,32 @@ def enqueued(jobs: Sequence[NewJob]) -> tuple[list[Any], ...]:
     )
 
 
+def more(jobs: Sequence[NewJob]) -> str | None:
+    """What few jobs bring, as JSON; None where none does."""
+    brought = [_brought(each) for each in jobs]
+    numbers = [use.number for each in jobs for use in each.uses]
+    found = {
+        **({"jobs": _shrunk(brought)} if any(brought) else {}),
+        **({"numbers": numbers} if any(number is not None for number in numbers) else {}),
+    }
+    return to_json(found) if found else None
+
+
+def _brought(job: NewJob) -> dict[str, Any]:
+    if (
+        job.share is None
+        and job.start_within is None
+        and job.start_by is None
+        and job.at_most is None
+        and job.unique_for is None
+    ):
+        return {}
+    return {
+        "share": put_if(job.share), "by_time": job.charge == "time" or None, "start_by": job.start_by,
+        "start_within": job.start_within, "at_most": job.at_most, "unique_for": job.unique_for,
+    }  # fmt: skip
+
+
 def _whole(values: list[Any]) -> list[Any]:
     return values
 
@@ -253,15 +291,16 @@ def done(said: Sequence[Done]) -> str | None:
     return to_json([msgspec.structs.replace(one, queue=put(one.queue), task=put(one.task)) for one in said])
 
 
-def new_arguments(arguments: NewArguments | None) -> tuple[str | None, list[str], Numbers]:
-    """What `steer` takes: arguments, keys, units."""
+def new_arguments(arguments: NewArguments | None) -> tuple[str | None, list[str], Numbers, Numbers]:
+    """What `steer` takes: arguments, keys, units, numbers."""
     if arguments is None:
-        return None, [], Numbers.of(())
+        return None, [], Numbers.of(()), Numbers.of(())
     uses = arguments.uses
     return (
         put(arguments.args),
         [put_key(use.key) for use in uses],
         Numbers.of(use.units for use in uses),
+        Numbers.of(use.number for use in uses),
     )
 
 
@@ -283,24 +322,22 @@ class Reports:
             self._sort()
 
     def _sort(self) -> None:
-        """Some attempts have several reports: progress and an outcome, or two of a kind."""
+        """Some attempts have several reports: progress, what they spent and an outcome, or two of a kind."""
         self.sent = sent = list[Report]()
         self._place = place = list[int | None]()
         outcomes: set[tuple[str, int]] = set()
-        progress: dict[tuple[str, int], int] = {}
+        said: dict[tuple[str, int, str | None], int] = {}
         for report in self.reports:
             attempt = (report.job, report.attempt)
             if attempt in outcomes:
                 place.append(None)
-            elif isinstance(report, Progress) and attempt in progress:
-                sent[progress[attempt]] = report
-                place.append(progress[attempt])
+            elif isinstance(report, Progress | Spent):
+                what = (*attempt, report.name if isinstance(report, Spent) else None)
+                place.append(said.setdefault(what, len(sent)))
+                sent[said[what] : said[what] + 1] = [report]  # the last word counts
             else:
                 place.append(len(sent))
-                if isinstance(report, Progress):
-                    progress[attempt] = len(sent)
-                else:
-                    outcomes.add(attempt)
+                outcomes.add(attempt)
                 sent.append(report)
 
     def arrays(self) -> tuple[Texts | Numbers, ...]:
@@ -338,5 +375,9 @@ def _said(report: Report) -> tuple[str, str | None, int | None]:
             return "c", put_error(report.error), None
         case Released():
             return "r", None, None
+        case Throttled():
+            return "t", put_if(report.name), report.delay
+        case Spent():
+            return "w", put(report.name), report.units
         case Progress():
             return "p", put(report.value), None

@@ -7,8 +7,9 @@ import zlib
 from functools import cache
 from importlib import resources
 
+from headgate import rates
 from headgate.engine.contract import HISTORY_MINUTE, HISTORY_MOST
-from headgate.engine.rules import admission, blame
+from headgate.engine.rules import admission, blame, full, in_force, shares, transitions, turned_away
 from headgate.engine.rules.history import HISTORY_KEPT
 from headgate.errors import ConfigError
 
@@ -25,8 +26,17 @@ NUMBERS = {
     "history_minute": HISTORY_MINUTE,
     "history_most": HISTORY_MOST,
     "history_kept": HISTORY_KEPT,
+    "gate_steps": admission.GATE_STEPS,
+    "shortest_step": transitions.SHORTEST_STEP,
+    "closing_steps": rates.CLOSING_STEPS,
+    "replaced_most": full.SLICE,
+    "share_scale": shares.SCALE,
+    "learnt": shares.LEARNT,
+    "keep_means": shares.KEEP_MEANS,
+    "keep_numbers": in_force.KEEP_NUMBERS,
+    "expired": f"'{turned_away.EXPIRED}'",
 }
-"""The numbers of the rules: `{name}` in a script."""
+"""The numbers (and a text) of the rules: `{name}` in a script."""
 _PLACE = re.compile(
     rf"'headgate\.(?P<literal>\w+)'|\bheadgate\.(?=[a-z_])|\{{(?P<number>{'|'.join(NUMBERS)})\}}|\{{lock\}}|\{{channel\}}"
 )

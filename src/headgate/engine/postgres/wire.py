@@ -52,7 +52,7 @@ class Numbers(str):
     __slots__ = ()
 
     @classmethod
-    def of(cls, numbers: Iterable[int | None]) -> Self:
+    def of(cls, numbers: Iterable[int | float | None]) -> Self:
         """These, None among them."""
         return cls("{" + ",".join("NULL" if number is None else str(number) for number in numbers) + "}")
 

@@ -5,15 +5,15 @@ keys are collections that Redis itself deletes when their last member goes: an i
 is deleted by retention (sweep), never by an expiry of Redis: a key that vanished by itself would leave its entries in
 the lines behind.
 
-A line is a sorted set of score 0 whose members sort, byte by byte, by priority (2 digits), due time (16), arrival (12),
-and end in the job's id: exact where a score, a double, would not be.
+A line is a sorted set in which all have the score 1, and whose members sort, byte by byte, by priority (2 digits), tag
+of the fair share (16), due time (16) and arrival (12), and end in the job's id: exact where a score, a double, is not.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-VERSION = 4
+VERSION = 5
 """Of the data. Scripts refuse any other; opening brings older data up to it (open.lua)."""
 
 Lasts = Literal["always", "while used", "until retention", "for a day"]
@@ -32,13 +32,17 @@ SINGLE: dict[str, Kind] = {
         "hash",
         "always",
         "version, epoch, number of partitions, the last arrival number, a name for the rules, up to which arrival "
-        "jobs of older data have yet to be listed by state",
+        "jobs of older data have yet to be listed by state, whether lines of older data have yet to get their tags",
     ),
     "limits": Kind("hash", "always", "name → declared limit"),
     "overrides": Kind("hash", "always", "scope → an operator's word"),
-    "computed": Kind("hash", "always", "key → number of a floating limit, and when it was computed"),
-    "computes": Kind("zset", "always", "keys with a computed number, by name"),
-    "refreshed": Kind("zset", "always", "keys with a computed number, by when they are next looked at"),
+    "computed": Kind("hash", "always", "key → numbers of its own: computed, learnt, brought by its jobs"),
+    "computes": Kind("zset", "always", "keys with numbers of their own, by name"),
+    "refreshed": Kind("zset", "always", "keys with numbers of their own, by when they are next looked at"),
+    "sized": Kind("hash", "always", "limits of which jobs have named other units than one"),
+    "weights": Kind("hash", "always", "share → its weight by an operator's word"),
+    "declared": Kind("hash", "always", "share → its weight as declared in code"),
+    "shares": Kind("zset", "always", "shares with a weight, or with ready or waiting jobs, by name"),
     "ticks": Kind("hash", "always", "periodic task → its last tick"),
     "paused": Kind("set", "always", "queues that are not claimed from"),
     "schedules": Kind("set", "always", "periodic tasks that are paused"),
@@ -67,6 +71,22 @@ SINGLE: dict[str, Kind] = {
     "meters": Kind("zset", "while used", "rate keys by the time their bucket is full again (GCRA)"),
     "windows": Kind("zset", "while used", "rate keys with a sliding window by the time it is empty"),
     "spent": Kind("hash", "while used", "rate key → starts within its sliding window"),
+    "periods": Kind(
+        "hash", "while used", "estimated rate key → since when it is busy, and what corrections gave back"
+    ),
+    "larger": Kind("hash", "while used", "key → units of its holders beyond one each"),
+    "gates": Kind("hash", "while used", "throttled key → when it opens, and how fast"),
+    "starting": Kind("zset", "while used", "jobs that have not started by the time by which they must"),
+    "weightends": Kind("zset", "while used", "shares by the time their weight runs out"),
+    "virtual": Kind("hash", "while used", "priority and queue → how far its shares have come"),
+    "sharing": Kind("hash", "while used", "priority and queue → ready, waiting and running jobs with a tag"),
+    "filling": Kind("hash", "while used", "queue → before which arrival jobs have yet to get into its crowd"),
+    "quiet": Kind(
+        "zset", "while used", "priorities and queues without jobs of any share, to be forgotten by a sweep"
+    ),
+    "means": Kind("hash", "while used", "(queue, share) → how long its attempts take"),
+    "learnt": Kind("zset", "while used", "(queue, share) by when that was learnt"),
+    "retags": Kind("hash", "while used", "line of a share → what is left to be tagged anew"),
 }
 
 FAMILIES: dict[str, Kind] = {
@@ -89,8 +109,13 @@ FAMILIES: dict[str, Kind] = {
     ),
     "wait:": Kind("zset", "while used", "line of the jobs of a queue that wait on a key"),
     "held:": Kind(
-        "hash", "while used", "job → since when it holds a key, `r` for a reservation. Held = HLEN"
+        "hash",
+        "while used",
+        "job → since when it holds a key, `r` for a reservation, `*` and its units if not one",
     ),
+    "share:": Kind("zset", "while used", "line of a share's ready and waiting jobs of a priority and queue"),
+    "places:": Kind("set", "while used", "share → priorities and queues where it has ready or waiting jobs"),
+    "crowd:": Kind("zset", "while used", "ready and waiting jobs of a queue whose backlog loses its oldest"),
     "run:": Kind("zset", "while used", "what a worker runs, by arrival"),
     "stop:": Kind("zset", "while used", "which of these it was asked to stop"),
     "starts:": Kind("zset", "while used", "starts within a sliding window"),

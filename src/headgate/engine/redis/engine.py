@@ -36,6 +36,8 @@ from headgate.engine.contract import (
     Resumed,
     Rows,
     Settings,
+    ShareStatus,
+    ShareWeight,
     Snapshot,
     Swept,
     Totals,
@@ -64,6 +66,7 @@ from headgate.engine.redis.records import (
     packed_jobs,
     packed_limit,
     packed_override,
+    packed_weight,
     read_job,
 )
 from headgate.engine.redis.store import Store
@@ -304,6 +307,30 @@ class RedisEngine(Engine):
         number_range.check_number(Key.of(key).name, max)
         partition = store.partitions[partitions.home(Key.of(key).tenant, self.target.partitions)]
         await store.one(partition, "compute", [key, max], now=self.now(now))
+
+    async def learn(
+        self, key: str, max: int, *, seen: int | None, reason: str, now: int | None = None
+    ) -> bool:
+        store = self.store
+        number_range.check_number(Key.of(key).name, max)
+        partition = store.partitions[partitions.home(Key.of(key).tenant, self.target.partitions)]
+        heard, _ = await store.one(partition, "learn", [key, max, or_false(seen), reason], now=self.now(now))
+        return heard
+
+    async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:
+        if weights:
+            rows = [packed_weight(weight) for weight in weights]
+            await self.store.change("declare_shares", rows, self.now(now))
+
+    async def set_share(self, weight: ShareWeight, *, now: int | None = None) -> None:
+        number_range.check_weight(weight)
+        await self.store.change("set_share", packed_weight(weight), self.now(now))
+
+    async def clear_share(self, share: str, *, now: int | None = None) -> bool:
+        return any(was for was, _ in await self.store.change("clear_share", [share], self.now(now)))
+
+    async def shares(self, *, after: str | None = None, limit: int = 1000) -> list[ShareStatus]:
+        return await listing.shares(self.store, after, limit)
 
     async def keys_in_use(
         self,

@@ -16,6 +16,7 @@ from headgate.engine.redis.records import (
     or_false,
     packed_jobs,
     packed_limit,
+    packed_more,
     packed_need,
     packed_spec,
 )
@@ -69,7 +70,7 @@ async def _store(
     given, packed = _packed(jobs)
     declared = [packed_limit(limit) for limit in limits]
     done, _ = await store.one(store.partitions[number], "store", [declared, *given], packed, now)
-    return done
+    return done is True
 
 
 def _packed(jobs: Sequence[NewJob]) -> tuple[list[Any], list[bytes]]:
@@ -77,7 +78,11 @@ def _packed(jobs: Sequence[NewJob]) -> tuple[list[Any], list[bytes]]:
     numbers = [ways.setdefault(_way(job), len(ways) + 1) for job in jobs]
     first = 3 + len(jobs)
     common: list[Packed] = [[*way[:2], first + place, *way[3:]] for place, way in enumerate(ways)]
-    uses = {(Key.of(use.key).name, use.key[0]): [use.key] for job in jobs for use in job.uses}
+    uses = {
+        (Key.of(use.key).name, use.key[0], use.units != 1): (use.key, use.units)
+        for job in jobs
+        for use in job.uses
+    }
     specs = [packed_spec(job) for job in jobs]
     return [[job.id for job in jobs], numbers, common, list(uses.values())], [
         *specs,
@@ -86,9 +91,10 @@ def _packed(jobs: Sequence[NewJob]) -> tuple[list[Any], list[bytes]]:
 
 
 def _way(job: NewJob) -> tuple[Any, ...]:
-    """What many have in common: delay, time, need, queue, and the field of its unique key."""
+    """What many have in common: delay, time, need, queue, the field of its unique key, when it must start, what it
+    brings."""
     field = False if job.unique is None else f"{len(job.tenant.encode())}:{job.tenant}{job.unique}"
-    return job.delay, or_false(job.at), packed_need(job), job.queue, field
+    return job.delay, or_false(job.at), packed_need(job), job.queue, field, packed_more(job) or False
 
 
 async def _arrive(store: Store, number: int, jobs: Sequence[NewJob], now: int | None) -> list[Enqueued]:

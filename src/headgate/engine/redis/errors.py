@@ -9,10 +9,19 @@ from redis import exceptions as redis_py
 
 from headgate.engine.contract import Limit, LimitKind
 from headgate.engine.redis.catalogue import VERSION
+from headgate.engine.rules import turned_away
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.refused import lapsed, stale
-from headgate.errors import ConfigError, EngineError, EngineUnavailable, HeadgateError, JobExists
+from headgate.errors import (
+    BacklogFull,
+    ConfigError,
+    EngineError,
+    EngineUnavailable,
+    HeadgateError,
+    JobExists,
+)
 from headgate.errors import SchemaMismatch as Mismatch
+from headgate.keys import Key
 
 _HOPELESS = {
     "WRONGPASS": "the user name or password is wrong",
@@ -89,8 +98,10 @@ def refusal(answer: Sequence[Any], where: str) -> HeadgateError:
             return _other_kind(*about)
         case "exists":
             return JobExists(f"a job with id {about[0]!r} exists already; nothing was enqueued", about[0])
-        case "rival":
+        case "rival" | "started" | "other_task":
             return JobExists(wording(answer), about[0])
+        case "full":
+            return BacklogFull(turned_away.refused(*about), Key.of(about[0]).text)
         case "version":
             return unknown_version(about[0], where)
         case "undeclared" | "otherwise" | "unknown":
@@ -118,6 +129,10 @@ def wording(answer: Sequence[Any]) -> str:
             return about[0]
         case "rival":
             return f"job {about[0]!r} with unique key {about[1]!r} is {about[2]}"
+        case "started":
+            return f"job {about[0]!r} with unique key {about[1]!r} has started already"
+        case "other_task":
+            return f"job {about[0]!r} with unique key {about[1]!r} is of task {about[2]!r}"
         case "undeclared":
             return f"limit {about[0]!r} is not declared; declare it in the app that enqueues"
         case "otherwise":

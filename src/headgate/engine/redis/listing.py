@@ -8,10 +8,14 @@ from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
 
-from headgate.engine.contract import KeyInUse, LimitPlace, LimitStatus
+import msgspec
+
+from headgate.engine.contract import KeyInUse, LimitPlace, LimitStatus, ShareStatus
+from headgate.engine.redis import partitions
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.reading import book_of
-from headgate.engine.redis.records import or_false, or_none
+from headgate.engine.redis.records import or_false, or_none, read_weight
+from headgate.engine.redis.standing import learn_of, with_tokens
 from headgate.engine.redis.store import Store
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.status import COUNTED_MOST, all_status, key_status, limits_page
@@ -20,6 +24,8 @@ from headgate.keys import Key
 ALL = 1 << 30
 COUNTED_AT_ONCE = 500
 """Keys per script call."""
+SHARES_AT_ONCE = 200
+"""Shares per script call."""
 
 
 async def keys_in_use(
@@ -89,13 +95,35 @@ async def _page(
         rows = [row async for row in _keys_with_counts(store, name, now)]
     elif begins:
         whole = await _totals(store, name, now)
-    held = {ident: count for ident, count, _, _ in rows if count}
-    waiting = {ident: count for ident, _, count, _ in rows if count}
-    book.computed = {ident: (computed[0], computed[1]) for ident, _, _, computed in rows if computed}
+    held = {ident: count for ident, count, *_ in rows if count}
+    waiting = {ident: count for ident, _, count, *_ in rows if count}
+    book.numbers, book.gates = {}, {}
+    for ident, _, _, *own in rows:
+        learn_of(book, ident, *own)
+    book.changed()
     listed = all_status(book, held, waiting, name)
     if whole is not None:
         listed[0] = key_status(book, _whole(book, name), *whole)
-    return limits_page(listed, after, limit)
+    return await _with_tokens(store, limits_page(listed, after, limit), now)
+
+
+async def _with_tokens(store: Store, rows: list[LimitStatus], now: int | None) -> list[LimitStatus]:
+    """Records of rates with the tokens that they have."""
+    rates = {_ident(row): row for row in rows if row.kind == "rate"}
+    tokens: dict[str, Any] = {}
+    homes = [partitions.home(row.tenant, len(store.partitions)) for row in rates.values()]
+    for home in dict.fromkeys(homes):
+        own = [ident for ident, where in zip(rates, homes, strict=True) if where == home]
+        for start in range(0, len(own), COUNTED_AT_ONCE):
+            batch = own[start : start + COUNTED_AT_ONCE]
+            found, _ = await store.one(store.partitions[home], "tokens", batch, now=now)
+            tokens |= zip(batch, found, strict=True)
+    return [with_tokens(row, tokens.get(_ident(row))) for row in rows]
+
+
+def _ident(row: LimitStatus) -> str:
+    name, equals, value = row.key.partition("=")
+    return Key(name, value if equals else None, row.tenant, row.kind == "rate").ident
 
 
 def _whole(book: RuleBook, name: str) -> Key:
@@ -176,3 +204,35 @@ async def _keys_with_counts(store: Store, name: str, now: int | None) -> AsyncIt
                 yield row
             if last is False:
                 break
+
+
+async def shares(store: Store, after: str | None, limit: int) -> list[ShareStatus]:
+    """The shares of all partitions in the order of their names. Their weights are the same in each."""
+    found: dict[str, ShareStatus] = {}
+    for answer in await asyncio.gather(*(_shares_in(store, each, after, limit) for each in store.partitions)):
+        for row in answer:
+            before = found.get(row.share)
+            pending = row.pending + (before.pending if before else 0)
+            found[row.share] = msgspec.structs.replace(row, pending=pending)
+    return [found[share] for share in sorted(found)[:limit]]
+
+
+async def _shares_in(store: Store, partition: Partition, after: str | None, limit: int) -> list[ShareStatus]:
+    found: list[ShareStatus] = []
+    last = after
+    while len(found) < limit:
+        wanted = min(limit - len(found), SHARES_AT_ONCE)
+        rows, _ = await store.one(partition, "shares", [or_false(last), wanted])
+        found += [_share(row) for row in rows]
+        if len(rows) < wanted:
+            break
+        last = found[-1].share
+    return found
+
+
+def _share(row: Sequence[Any]) -> ShareStatus:
+    share, said, declared, pending = row
+    override = read_weight(said) if said else None
+    declared_weight = float(declared[1]) if declared else None
+    weight = override.weight if override else 1.0 if declared_weight is None else declared_weight
+    return ShareStatus(share, weight, declared_weight, override, pending)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headgate.engine.contract import Limit, Override
+from headgate.engine.contract import Limit, Override, ShareWeight
 from headgate.errors import ConfigError
 from headgate.job import NewJob
+from headgate.keys import Key
 
 EARLIEST = -(10**15)
 LATEST = 8 * 10**15
@@ -19,8 +20,15 @@ def check_jobs(jobs: Iterable[NewJob]) -> None:
     for job in jobs:
         if job.at is not None and not EARLIEST <= job.at <= LATEST:
             raise ConfigError(f"job {job.id!r}: Redis keeps due times between 1938 and 2223")
-        if max(job.delay, job.retention or 0) > LONGEST:
+        longest = max(
+            job.delay, job.retention or 0, job.start_within or 0, job.at_most or 0, job.unique_for or 0
+        )
+        if longest > LONGEST:
             raise ConfigError(f"job {job.id!r}: Redis keeps delays and retentions of up to 126 years")
+        if job.start_by is not None and not EARLIEST <= job.start_by <= LATEST:
+            raise ConfigError(f"job {job.id!r}: Redis keeps times between 1938 and 2223")
+        for use in job.uses:
+            check_number(Key.of(use.key).name, max(use.units, use.number or 0))
 
 
 def check_limits(limits: Iterable[Limit]) -> None:
@@ -42,6 +50,12 @@ def check_override(override: Override) -> None:
             "that does not run out"
         )
     check_number(override.name, override.max)
+
+
+def check_weight(weight: ShareWeight) -> None:
+    """Refuse times of operators that cannot be kept exactly."""
+    if weight.until is not None and not EARLIEST <= weight.until <= LATEST:
+        raise ConfigError(f"weight of share {weight.share!r}: Redis keeps times between 1938 and 2223")
 
 
 def check_number(name: str, number: int | None) -> None:

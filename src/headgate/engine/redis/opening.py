@@ -89,16 +89,18 @@ def _found(servers: Servers, partition: Partition, seconds: float) -> int:
             target.partitions,
             *others,
         )
+        version, *rest = (each.decode() for each in answer)
+        if rest[2:] == ["1"]:
+            _move_lines(asked, target, partition)
     finally:
         asked.close()
-    version, *rest = (each.decode() for each in answer)
     if version == "foreign":
         raise SchemaMismatch(
             f"{target.shown}: the key {rest[0]!r} is not Headgate's; give this app a prefix of its own (?prefix=…)"
         )
     if version == "denied":
         raise server_error(f"NOPERM {rest[0]}", target.shown)
-    epoch, partitions = rest
+    epoch, partitions, *_ = rest
     if int(version) > VERSION:
         raise unknown_version(version, target.shown)
     if partitions != str(target.partitions):
@@ -108,6 +110,17 @@ def _found(servers: Servers, partition: Partition, seconds: float) -> int:
         )
     partition.epoch = epoch
     return int(version)
+
+
+def _move_lines(asked: Client, target: Target, partition: Partition) -> None:
+    """Older data is brought up to our version, a slice at a time, before any verb runs."""
+    answer: Any = b"1"
+    while answer == b"1":
+        answer = asked.eval(lone_script("move_lines"), 1, partition.meta, VERSION)
+    if answer == b"version":
+        raise SchemaMismatch(
+            f"{target.shown}: another release has just brought its data up to a newer version"
+        )
 
 
 def version(servers: Servers, partition: Partition, seconds: float) -> int:

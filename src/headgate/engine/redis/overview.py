@@ -7,6 +7,8 @@ from collections import Counter
 from heapq import nsmallest
 from typing import Any
 
+import msgspec
+
 from headgate.engine.contract import Done, LimitStatus, Totals
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.reading import counted
@@ -35,7 +37,11 @@ async def tightest(store: Store, most: int, now: int | None) -> list[LimitStatus
     found = await asyncio.gather(*(_tightest_in(store, partition, most) for partition in store.partitions))
     first = _first([row for rows in found for row in rows], most)
     standing = await keys(store, [ident for ident, _ in first], 0, 0, now)
-    return [key.status for key in standing if key is not None and key.status.waiting]
+    return [
+        msgspec.structs.replace(key.status, tokens=None, next_at=None)
+        for key in standing
+        if key is not None and key.status.waiting
+    ]
 
 
 async def _tightest_in(store: Store, partition: Partition, most: int) -> list[tuple[str, int]]:

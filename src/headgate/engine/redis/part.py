@@ -21,9 +21,11 @@ from headgate.engine.contract import (
     Report,
     Resumed,
     Snoozed,
+    Spent,
     Stopped,
     Succeeded,
     Swept,
+    Throttled,
     Wake,
     Worker,
 )
@@ -159,6 +161,10 @@ def _packed(report: Report) -> tuple[Any, ...]:
             return "stopped", report.job, report.attempt, or_false(report.error), False
         case Released():
             return "released", report.job, report.attempt, False, False
+        case Throttled():
+            return "throttled", report.job, report.attempt, report.delay, or_false(report.name)
+        case Spent():
+            return "spent", report.job, report.attempt, report.name, report.units
         case Progress():
             return "progress", report.job, report.attempt, report.value, False
         case _:

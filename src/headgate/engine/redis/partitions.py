@@ -31,7 +31,9 @@ def check_limits(limits: Iterable[Limit], partitions: int) -> None:
     for limit in limits if partitions > 1 else ():
         if limit.name.startswith(("task:", "queue:")):
             kind, _, name = limit.name.partition(":")
-            raise ConfigError(f"max_concurrent of {kind} {name!r} {_WHY.format(partitions)}")
+            bounds = limit.max is None and limit.max_waiting is not None
+            what = "max_waiting" if bounds else "max_concurrent"
+            raise ConfigError(f"{what} of {kind} {name!r} {_WHY.format(partitions)}")
 
 
 def check_jobs(jobs: Iterable[NewJob], partitions: int) -> None:

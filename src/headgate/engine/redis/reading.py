@@ -13,7 +13,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.redis.records import or_none, read_job, read_limit, read_override, read_worker
-from headgate.engine.redis.standing import holders_of, read_holders
+from headgate.engine.redis.standing import holders_of, learn_of, read_holders, with_tokens
 from headgate.engine.redis.store import Store
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.reading import MOST_HOLDERS, Serving, queue_statuses
@@ -28,12 +28,13 @@ Row = list[Any]
 def book_of(rows: Row) -> RuleBook:
     """A rule book as a script packed it."""
     book = RuleBook()
-    limits, overrides, computed = rows
+    limits, overrides, keys = rows
     for limit in map(read_limit, limits):
         book.limits[limit.name] = limit
     for override in map(read_override, overrides):
         book.overrides[override.name, override.value, override.tenant] = override
-    book.computed.update((ident, (number, at)) for ident, (number, at) in computed)
+    for key in keys:
+        learn_of(book, *key)
     return book
 
 
@@ -87,11 +88,11 @@ async def explain(store: Store, id: str, now: int | None) -> Facts | None:
 
 
 def _facts(answer: Row, job: Job) -> Facts:
-    book, held, waiting, holders, offered, place, earliest, paused, live, now = answer
+    book, held, waiting, holders, offered, place, earliest, paused, live, now, weight, tokens = answer
     key = job.waiting_on
     return put_together(
         job,
-        None if key is None else key_status(book_of(book), Key.of(key), held, waiting),
+        None if key is None else with_tokens(key_status(book_of(book), Key.of(key), held, waiting), tokens),
         holders=read_holders(holders),
         offered=offered,
         place=or_none(place),
@@ -99,6 +100,7 @@ def _facts(answer: Row, job: Job) -> Facts:
         paused=bool(paused),
         live=[Serving(None if queues is False else queues, tasks) for tasks, queues in live],
         now=now,
+        weight=None if weight is False else float(weight),
     )
 
 
@@ -106,12 +108,12 @@ def view(row: Row) -> JobView:
     """An unfinished job."""
     (
         id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
-        aside, suspicion, lost,
+        aside, suspicion, lost, tag, share, start_by,
     ) = row  # fmt: skip
     return JobView(
         id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
-        uses=tuple(Use(key, units) for key, units in uses), waiting_on=or_none(waiting_on),
+        uses=tuple(Use(key, units, or_none(number)) for key, units, number in uses), waiting_on=or_none(waiting_on),
         offered_by=or_none(offered_by), refusals=or_none(refusals), worker=or_none(worker), attempt=attempt,
         tries=tries, set_aside=bool(aside),
-        suspicion=suspicion, lost=lost,
+        suspicion=suspicion, lost=lost, tag=tag, share=or_none(share), start_by=or_none(start_by),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine.contract import Attempt, Failed, Limit, Override, Worker
+from headgate.engine.contract import Attempt, Failed, KeyNumbers, Limit, Override, ShareWeight, Worker
 from headgate.engine.rules.in_force import canonical_order
 from headgate.job import AttemptOutcome, Job, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
@@ -39,10 +39,13 @@ class Spec(msgspec.Struct, frozen=True, array_like=True):
     metadata: str | None
     retention: int | None
     headers: str | None = None
+    share: str | None = None
 
 
 class Need(msgspec.Struct, frozen=True, array_like=True):
-    """What admission asks of a job. `uses` include the caps its task and queue may have; False if it has no others."""
+    """What admission asks of a job. `uses` include the caps its task and queue may have; False if it has no others.
+    `more` are its share, whether that is charged by time, for how long its unique key is kept, and whether updates may
+    replace it; jobs without any of this, which are most, have none."""
 
     task: str
     queue: str
@@ -52,6 +55,7 @@ class Need(msgspec.Struct, frozen=True, array_like=True):
     retry: str
     unique: str | bool
     retention: int | bool
+    more: Any = False
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -73,7 +77,7 @@ class Life(msgspec.Struct, frozen=True):
     worker: str | None
     offered_by: str | None
     waiting_on: str | None
-    holds: dict[str, bool]
+    holds: dict[str, bool | int]
     error: str | None
     progress: str | None
     result: str | None
@@ -82,18 +86,24 @@ class Life(msgspec.Struct, frozen=True):
     suspicion: int = 0
     lost: int = 0
     lost_after: int = 0
+    tag: int = 0
+    start_by: int | None = None
+    unique_until: int | None = None
 
 
 read_spec = msgspec.msgpack.Decoder(Spec).decode
 read_need = lru_cache(maxsize=4096)(msgspec.msgpack.Decoder(Need).decode)
-read_holds = msgspec.msgpack.Decoder(dict[str, bool]).decode
+read_holds = msgspec.msgpack.Decoder(dict[str, bool | int]).decode
 read_attempts = msgspec.msgpack.Decoder(list[tuple[int, AttemptOutcome, int, int, str, str | bool]]).decode
 
 _HEAD = Struct(">BBBdddIIIdIdddI")
 _LENGTH = Struct(">I")
 _TAIL = Struct(">IId")
-_SUSPECT, _THREAD = 128, 64
-"""Added to the state of a job that has a tail, and of one that is set aside for lack of threads."""
+_MORE_TAIL = Struct(">ddd")
+_NEVER = float(1 << 53)
+_SUSPECT, _THREAD, _MORE = 128, 64, 32
+"""Added to the state of a job that has a tail, of one that is set aside for lack of threads, and of one that has a
+second tail: tag, time by which it must have started, and what only scripts read."""
 _STATES: list[JobState] = list(JobState)
 _OUTCOMES: list[AttemptOutcome | None] = [
     None,
@@ -103,6 +113,7 @@ _OUTCOMES: list[AttemptOutcome | None] = [
     "snoozed",
     "released",
     "lost",
+    "throttled",
 ]
 _WORKER, _STARTED, _ASIDE, _CANCEL, _REFUSALS, _ERROR, _PROGRESS, _RESULT = (1 << bit for bit in range(8))
 
@@ -123,8 +134,14 @@ def read_record(record: bytes) -> tuple[Life, Need]:
     error, at = _text(record, at + 4 + length)
     progress, at = _text(record, at)
     result, at = _text(record, at)
-    suspicion, lost, lost_after = _TAIL.unpack_from(record, at) if state > _SUSPECT else (0, 0, 0)
-    name = _STATES[int(state) % _THREAD - 1]
+    suspicion, lost, lost_after = 0, 0, 0
+    if state > _SUSPECT:
+        suspicion, lost, lost_after = _TAIL.unpack_from(record, at)
+        at += _TAIL.size
+    tag, start_by, unique_until = 0, _NEVER, _NEVER
+    if state % _THREAD > _MORE:
+        tag, start_by, unique_until = _MORE_TAIL.unpack_from(record, at)
+    name = _STATES[int(state) % _MORE - 1]
     ended = name.ended
     life = Life(
         state=name, outcome=_OUTCOMES[int(outcome)], due=int(due), seq=int(seq), enqueued_at=int(enqueued_at),
@@ -134,7 +151,9 @@ def read_record(record: bytes) -> tuple[Life, Need]:
         offered_by=offered_by or None, waiting_on=waiting_on or None, holds=read_holds(holds) if holds else {},
         error=error if flags & _ERROR else None, progress=progress if flags & _PROGRESS else None,
         result=result if flags & _RESULT else None, cancel=bool(flags & _CANCEL), aside=bool(flags & _ASIDE),
-        suspicion=suspicion, lost=lost, lost_after=int(lost_after),
+        suspicion=suspicion, lost=lost, lost_after=int(lost_after), tag=int(tag),
+        start_by=None if start_by >= _NEVER else int(start_by),
+        unique_until=None if unique_until >= _NEVER else int(unique_until),
     )  # fmt: skip
     return life, need
 
@@ -157,7 +176,7 @@ def packed_spec(job: NewJob) -> bytes:
     """The part that scripts keep without reading it."""
     spec = Spec(
         job.task, job.queue, job.args, job.tenant, job.priority, job.uses, job.timeout, job.unique, job.metadata,
-        job.retention, job.headers,
+        job.retention, job.headers, job.share,
     )  # fmt: skip
     return encode(spec)
 
@@ -166,18 +185,13 @@ def packed_need(job: NewJob) -> bytes:
     """The part that admission reads."""
     uses = uses_with_caps(job.task, job.queue, job.uses) if job.uses else False
     retry = _retry_text(job.retry)
-    return encode(
-        (
-            job.task,
-            job.queue,
-            job.tenant,
-            job.priority,
-            uses,
-            retry,
-            or_false(job.unique),
-            or_false(job.retention),
-        )
-    )
+    row = (
+        job.task, job.queue, job.tenant, job.priority, uses, retry, or_false(job.unique), or_false(job.retention),
+    )  # fmt: skip
+    updates = job.on_conflict == "update"
+    if job.share is None and job.unique_for is None and not updates:
+        return encode(row)
+    return encode((*row, (or_false(job.share), job.charge == "time", or_false(job.unique_for), updates)))
 
 
 @lru_cache(maxsize=256)
@@ -190,33 +204,56 @@ read_retry = lru_cache(maxsize=256)(msgspec.json.Decoder(RetryPolicy).decode)
 
 @lru_cache(maxsize=8192)
 def uses_with_caps(task: str, queue: str, own: tuple[Use, ...]) -> tuple[tuple[Any, ...], ...]:
-    """A job's keys in canonical order with the caps that its task and queue may have, now or later, marked as such."""
+    """A job's keys in canonical order with the caps that its task and queue may have, now or later, marked as such;
+    with the numbers that the job brings behind the mark."""
     taken = {use.key for use in own}
     caps = [Use(Key(name).ident) for name in (f"queue:{queue}", f"task:{task}")]
-    marked = [(use.key, use.units) for use in own]
+    marked: list[tuple[Any, ...]] = [
+        (use.key, use.units) if use.number is None else (use.key, use.units, False, use.number) for use in own
+    ]
     marked += [(cap.key, 1, True) for cap in caps if cap.key not in taken]
     return tuple(sorted(marked, key=lambda use: canonical_order(Use(use[0]))))
 
 
 def packed_jobs(jobs: Sequence[NewJob]) -> tuple[Packed, list[bytes]]:
     """Jobs as scripts take them: their ids, which way each comes, the ways; and the arguments from 3 on, specs and then
-    needs. A way is what many have in common: delay, time, what to do about a rival, the argument of its need."""
-    ways: dict[tuple[bytes, int, int | None, str], int] = {}
+    needs. A way is what many have in common: delay, time, what to do about a rival, the argument of its need, and where
+    there is any of it when it must start and what it brings."""
+    ways: dict[tuple[bytes, int, int | None, str, Any], int] = {}
     numbers = [
-        ways.setdefault((packed_need(job), job.delay, job.at, job.on_conflict), len(ways) + 1) for job in jobs
+        ways.setdefault(
+            (packed_need(job), job.delay, job.at, job.on_conflict, packed_more(job)), len(ways) + 1
+        )
+        for job in jobs
     ]
     first = 3 + len(jobs)
     common = [
-        (delay, or_false(at), on_conflict, first + place)
-        for place, (_, delay, at, on_conflict) in enumerate(ways)
+        (delay, or_false(at), on_conflict, first + place, *([more] if more else []))
+        for place, (_, delay, at, on_conflict, more) in enumerate(ways)
     ]
     specs = [packed_spec(job) for job in jobs]
     return [[job.id for job in jobs], numbers, common], [*specs, *(way[0] for way in ways)]
 
 
+def packed_more(job: NewJob) -> tuple[Any, ...] | None:
+    """By when a job must start, how long updates can put it off, and the numbers that it brings; None for most."""
+    numbers = brought(job.uses)
+    if job.start_within is None and job.start_by is None and job.at_most is None and not numbers:
+        return None
+    return or_false(job.start_within), or_false(job.start_by), or_false(job.at_most), numbers or False
+
+
+def brought(uses: Sequence[Use]) -> tuple[tuple[str, int], ...]:
+    """The numbers that a job brings for its keys."""
+    return tuple((use.key, use.number) for use in uses if use.number is not None)
+
+
+_USUAL = (False, False, False, False, "wait", False, "refuse", False)
+
+
 def packed_limit(limit: Limit) -> Packed:
-    """A declared limit."""
-    return [
+    """A declared limit; what is as usual is left out."""
+    row: Packed = [
         limit.name,
         limit.kind,
         or_false(limit.max),
@@ -224,6 +261,16 @@ def packed_limit(limit: Limit) -> Packed:
         or_false(limit.burst),
         limit.algorithm,
     ]
+    more = (
+        limit.sized, limit.estimated, limit.adaptive, limit.per_key, limit.when_full, or_false(limit.max_waiting),
+        limit.on_overflow, limit.by_job,
+    )  # fmt: skip
+    return row if more == _USUAL else [*row, more]
+
+
+def packed_weight(weight: ShareWeight) -> Packed:
+    """A share's weight."""
+    return [weight.share, weight.weight, weight.by, weight.at, weight.why, or_false(weight.until)]
 
 
 def packed_override(o: Override) -> Packed:
@@ -249,8 +296,24 @@ def or_none(value: Any) -> Any:
 
 def read_limit(row: Packed) -> Limit:
     """A declared limit."""
-    name, kind, max, period, burst, algorithm = row
-    return Limit(name, kind, or_none(max), period, or_none(burst), algorithm)
+    name, kind, max, period, burst, algorithm, *more = row
+    sized, estimated, adaptive, per_key, when_full, max_waiting, on_overflow, *_ = more[0] if more else _USUAL
+    return Limit(
+        name, kind, or_none(max), period, or_none(burst), algorithm, sized, estimated, adaptive, per_key, when_full,
+        or_none(max_waiting), on_overflow,
+    )  # fmt: skip
+
+
+def read_numbers(row: Packed) -> KeyNumbers:
+    """What is special about the number of a key; older data has the number computed and the time."""
+    computed, computed_at, reason, brought, before, at = (*row, False, False, False, row[1])[:6]
+    return KeyNumbers(at, *map(or_none, (computed, computed_at, reason, brought, before)))
+
+
+def read_weight(row: Packed) -> ShareWeight:
+    """A share's weight."""
+    share, weight, by, at, why, until = row
+    return ShareWeight(share, weight, by, at, why, or_none(until))
 
 
 def read_override(row: Packed) -> Override:
@@ -332,7 +395,8 @@ def _read_job(fields: Sequence[Any], *, history: bool) -> Job:
         attempt=life.attempt, tries=life.tries, worker=life.worker, started_at=life.started_at, ended_at=life.ended_at,
         cancel_requested=life.cancel, error=life.error, result=life.result, progress=life.progress,
         history=_history(life, past) if history else (), suspicion=0 if life.state.ended else life.suspicion,
-        lost=0 if life.state.ended else life.lost, headers=s.headers,
+        lost=0 if life.state.ended else life.lost, headers=s.headers, start_by=life.start_by, share=s.share,
+        tag=life.tag,
     )  # fmt: skip
 
 

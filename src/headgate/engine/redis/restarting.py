@@ -24,7 +24,7 @@ async def restart(
     store: Store, ids: Sequence[str], arguments: NewArguments, now: int | None
 ) -> list[Verdict]:
     """Each partition restarts the jobs that it has. The keys are checked everywhere before anything is changed."""
-    await store.answers("restart_with", [arguments.uses, [], []], now)
+    await store.answers("restart_with", [_uses(arguments), [], []], now)
     homes: dict[str, Partition] = {}
     for partition in store.partitions:
         missing = [id for id in ids if id not in homes]
@@ -52,9 +52,14 @@ async def _restart_in(
         jobs = [_with(kept, arguments) if kept else None for kept in stored]
         as_seen = [seen(kept) if kept else False for kept in stored]
         packed = [part(job) if job else b"" for job in jobs for part in (packed_spec, packed_need)]
-        answer, _ = await store.one(partition, "restart_with", [arguments.uses, batch, as_seen], packed, now)
+        given = [_uses(arguments), batch, as_seen]
+        answer, _ = await store.one(partition, "restart_with", given, packed, now)
         rows += answer
     return [Verdict(id, done, None if state is False else JobState(state)) for id, done, state in rows]
+
+
+def _uses(arguments: NewArguments) -> list[tuple[str, int]]:
+    return [(use.key, use.units) for use in arguments.uses]
 
 
 def _with(kept: Fields, arguments: NewArguments) -> NewJob:

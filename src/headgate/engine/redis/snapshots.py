@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headgate.engine.contract import JobView, Snapshot
@@ -85,7 +85,7 @@ async def snapshot(store: Store, now: int | None) -> Snapshot:
     return Snapshot(
         jobs=tuple(pages.jobs),
         holders={
-            key: {id: bool(reserved) for id, reserved in holders}
+            key: {id: bool(reserved) for id, reserved, _ in holders}
             for key, (holders, _, _) in pages.keys.items()
             if holders
         },
@@ -98,4 +98,11 @@ async def snapshot(store: Store, now: int | None) -> Snapshot:
             key for key in pages.keys if pages.changing and Key.of(key).name in pages.changing
         ),
         torn=pages.torn,
+        units=_larger(pages.keys),
     )
+
+
+def _larger(keys: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Holders' units where these are not one."""
+    units = {key: {id: units for id, _, units in row[0] if units != 1} for key, row in keys.items()}
+    return {key: held for key, held in units.items() if held}

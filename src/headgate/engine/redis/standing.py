@@ -6,11 +6,14 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from headgate.engine.contract import Holder, KeyStatus, Waiter
+import msgspec
+
+from headgate.engine.contract import Holder, KeyStatus, LimitStatus, Waiter
 from headgate.engine.redis import partitions
 from headgate.engine.redis.calling import Partition
-from headgate.engine.redis.records import or_none, read_limit, read_override
+from headgate.engine.redis.records import or_none, read_limit, read_numbers, read_override
 from headgate.engine.redis.store import Store
+from headgate.engine.rules.admission import Gate
 from headgate.engine.rules.in_force import RuleBook
 from headgate.engine.rules.status import key_status
 from headgate.keys import Key
@@ -51,13 +54,14 @@ async def _keys_in(
 async def _status(
     store: Store, partition: Partition, ident: str, row: Row, holders: int, waiters: int, now: int | None
 ) -> KeyStatus:
-    limit, override, computed, held, waiting, free, earliest, holding, in_line = row
+    limit, override, numbers, held, waiting, free, earliest, holding, in_line, tokens, gate = row
     if holding is False:
         holding = await holders_of(store, partition, ident, holders, now)
     if len(in_line) < min(waiters, waiting):
         in_line = await waiters_of(store, partition, ident, waiters, now)
+    status = key_status(_book(ident, limit, override, (numbers, gate)), Key.of(ident), held, waiting)
     return KeyStatus(
-        status=key_status(_book(ident, limit, override, computed), Key.of(ident), held, waiting),
+        status=with_tokens(status, tokens),
         free=or_none(free),
         earliest=or_none(earliest),
         holders=read_holders(holding),
@@ -65,7 +69,7 @@ async def _status(
     )
 
 
-def _book(ident: str, limit: Any, override: Any, computed: Any) -> RuleBook:
+def _book(ident: str, limit: Any, override: Any, own: Row | tuple[Any, ...]) -> RuleBook:
     """As much of the rule book as speaks for one key."""
     book = RuleBook()
     if limit:
@@ -74,15 +78,30 @@ def _book(ident: str, limit: Any, override: Any, computed: Any) -> RuleBook:
     if override:
         word = read_override(override)
         book.overrides[word.name, word.value, word.tenant] = word
-    if computed:
-        book.computed[ident] = (computed[0], computed[1])
+    learn_of(book, ident, *own)
     return book
+
+
+def learn_of(book: RuleBook, ident: str, numbers: Any, gate: Any) -> None:
+    """What scripts answered of one key: its own numbers, and what it opens by."""
+    if numbers:
+        book.numbers[ident] = read_numbers(numbers)
+    if gate:
+        book.gates[ident] = Gate(gate[0], gate[1])
+
+
+def with_tokens(status: LimitStatus, tokens: Any) -> LimitStatus:
+    """A record with the tokens that scripts answered, and when the next is there."""
+    if not tokens:
+        return status
+    return msgspec.structs.replace(status, tokens=tokens[0], next_at=or_none(tokens[1]))
 
 
 def read_holders(rows: Iterable[Row]) -> tuple[Holder, ...]:
     """Holders as scripts answer them."""
     return tuple(
-        Holder(id, task, or_none(worker), since, reserved) for id, task, worker, since, reserved, _ in rows
+        Holder(id, task, or_none(worker), since, reserved, units)
+        for id, task, worker, since, reserved, _, units in rows
     )
 
 

@@ -4,6 +4,7 @@ A store keeps a *ledger*: which jobs hold a key, wait on it or were offered it, 
 that can start, stop or move a job goes through one `Admission`, which lives for one atomic step of the store:
 
     arrive     a job became due: ready if all its keys have room, else parked        rules 8, 9
+               (or what its limit says of those that find no room: full.py)          rule 19
     claim      a worker wants a ready job: all its keys at once, or parked           rules 1, 2, 3, 4, 7
     give_back  an attempt ended, or a pending job left: nothing of it stays behind   rules 1, 5
     offer      at the end of the step: waiters of every touched key, in order        rule 5
@@ -20,8 +21,10 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from headgate.keys import Key, Use, is_rate
-from headgate.rates import Meter, Pace
+from headgate.engine.rules.full import Crowd, Full
+from headgate.engine.rules.turned_away import EXPIRED
+from headgate.keys import Key, Use
+from headgate.rates import Meter, Pace, Spending
 
 UNLIMITED = 1 << 60
 OFFER_MOST = 1000
@@ -31,10 +34,53 @@ LOOK_MORE = 256
 """How many jobs beyond those it wants one claim looks at, so that refused ones cannot make it long (rule 4)."""
 
 
+class Gate(msgspec.Struct, frozen=True):
+    """A key that was throttled: closed until `opens_at`, then one slot more every `step`."""
+
+    opens_at: int
+    step: int
+
+    def max(self, most: int | None, now: int) -> int | None:
+        """The number in force at `now` where it would be `most` without the gate."""
+        if now < self.opens_at:
+            return 0
+        opened = 1 + (now - self.opens_at) // self.step
+        return opened if most is None or opened < most else most
+
+    def next_at(self, now: int) -> int:
+        """When it will next open further."""
+        if now < self.opens_at:
+            return self.opens_at
+        return now + self.step - (now - self.opens_at) % self.step
+
+    def open_at(self, most: int | None) -> int:
+        """From when on it is open wide; a limit without number after GATE_STEPS slots."""
+        return self.opens_at + self.step * max((GATE_STEPS if most is None else most) - 1, 0)
+
+
+GATE_STEPS = 10
+"""In how many steps a throttled key without a number of its own opens again."""
+
+
 class Cap(msgspec.Struct, frozen=True):
-    """The number of a concurrency limit in force. None does not limit, 0 closes."""
+    """The number of a concurrency limit in force. None does not limit, 0 closes. A job of a `sized` one may take
+    several slots."""
 
     max: int | None
+    sized: bool = False
+    gate: Gate | None = None
+
+    def at(self, now: int) -> int | None:
+        """The number at an instant."""
+        if self.gate is None or now >= self.gate.open_at(self.max):
+            return self.max
+        return self.gate.max(self.max, now)
+
+    def opens_at(self, now: int) -> int | None:
+        """When a throttled key opens further, until it is open wide."""
+        if self.gate is None or now >= self.gate.open_at(self.max):
+            return None
+        return self.gate.next_at(now)
 
 
 Rule = Cap | Pace
@@ -47,12 +93,18 @@ def fewest_refusals(patience: int) -> int:
 
 class Pending(Protocol):
     """A job as admission sees it. `refusals` is None until it first parks; `offered_by` is the key whose room it
-    was promised when it became ready."""
+    was promised when it became ready; `start_by` is until when it must have started, if it has not."""
 
+    @property
+    def id(self) -> str: ...
     @property
     def task(self) -> str: ...
     @property
     def queue(self) -> str: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def start_by(self) -> int | None: ...
     @property
     def waiting_on(self) -> str | None: ...
     @property
@@ -69,7 +121,7 @@ J = TypeVar("J", bound=Pending)
 J_co = TypeVar("J_co", bound=Pending, covariant=True)
 
 
-class Ledger(Protocol[J]):
+class Ledger(Crowd[J], Protocol[J]):
     """What a store must answer and record, within one atomic step."""
 
     def uses(self, job: J) -> Sequence[Use]:
@@ -81,14 +133,14 @@ class Ledger(Protocol[J]):
         ...
 
     def held(self, key: str, /) -> int:
-        """How many holder records a concurrency key has."""
+        """The sum of the units of a concurrency key's holder records."""
         ...
 
-    def holds(self, key: str, job: J) -> bool:
-        """Whether the job holds the key by a reservation."""
+    def holds(self, key: str, job: J) -> int:
+        """How many units of the key the job holds by a reservation."""
         ...
 
-    def meter(self, key: str) -> Meter:
+    def meter(self, key: str, /) -> Meter:
         """What has been spent of a rate key."""
         ...
 
@@ -109,15 +161,23 @@ class Ledger(Protocol[J]):
         ...
 
     def waiters(self, key: str, queue: str, most: int) -> Sequence[J]:
-        """The first waiters of a queue on a key, in the order priority, due time, arrival."""
+        """The first waiters of a queue on a key, in the order priority, tag, due time, arrival (rule 16)."""
         ...
 
-    def take(self, key: str, job: J, *, reserved: bool) -> None:
-        """Record the job as a holder of a concurrency key (turning its reservation, if any, into a slot)."""
+    def take(self, key: str, job: J, units: int, *, reserved: bool) -> None:
+        """Record the job as a holder of a concurrency key (turning its reservation, if any, into slots)."""
         ...
 
-    def spend(self, key: str, pace: Pace, units: int) -> None:
-        """Take tokens of a rate key."""
+    def spend(self, key: str, pace: Pace, units: int, job: J) -> None:
+        """Take tokens of a rate key; of an estimated one the job remembers what it spent."""
+        ...
+
+    def correct(self, key: str, pace: Pace, spent: Spending, units: int) -> None:
+        """What a start spent of a rate key was really so many units."""
+        ...
+
+    def close(self, key: str, pace: Pace, until: int) -> None:
+        """A rate key has no tokens before this time."""
         ...
 
     def drop(self, jobs: Sequence[J]) -> Iterable[str]:
@@ -171,6 +231,7 @@ class Admission(Generic[J]):
         self.now = now
         self.patience = patience
         self.reserving = fewest_refusals(patience)
+        self.full: Full[J] = Full(ledger)
         self.touched: dict[str, None] = {}
         self.unknown: dict[str, None] = {}
         self.refused: Counter[str] = Counter()
@@ -179,7 +240,8 @@ class Admission(Generic[J]):
         """Slots or whole tokens that are left. Below zero when a limit was lowered under what runs (rule 11)."""
         rule = self.ledger.rule(key)
         if isinstance(rule, Cap):
-            return UNLIMITED if rule.max is None else rule.max - self.ledger.held(key)
+            most = rule.max if rule.gate is None else rule.at(self.now)
+            return UNLIMITED if most is None else most - self.ledger.held(key)
         if rule.limit is None:
             return UNLIMITED
         return self.ledger.meter(key).free(rule, self.now) if rule.limit else 0
@@ -191,18 +253,23 @@ class Admission(Generic[J]):
 
     # ── a job becomes due ────────────────────────────────────────────────────────────────────────────────────────
 
-    def arrive(self, job: J) -> None:
+    def arrive(self, job: J, *, entering: bool = False, returning: bool = False) -> None:
         """Ready if every key has room beyond what is promised already in this queue; else parked on the first without.
 
         A newcomer that becomes ready counts as offered by its tightest key, so that a thousand newcomers on an idle
         key of max 1 make one ready job and 999 waiters, and none of them stands in the way of unrelated work.
+
+        `entering` is a job that is being enqueued, and can still be refused; `returning` one that comes back uncounted.
         """
+        if not returning and not self.full.may_enter(job, entering=entering):
+            return
         tightest, least = None, UNLIMITED + 1
         for use in self.ledger.uses(job):
             room = self.free(use.key) - self.ledger.offered(use.key, job.queue)
             if room < use.units or self._is_waited_for(use.key, job.queue):
-                self.ledger.park(job, use, 0)
-                self._touch_rate(use.key)
+                if returning or self.full.may_wait(job, use, entering=entering):
+                    self.ledger.park(job, use, 0)
+                    self._touch_line(use.key)
                 return
             if room < least:
                 tightest, least = use, room
@@ -211,7 +278,12 @@ class Admission(Generic[J]):
     def _is_waited_for(self, key: str, queue: str) -> bool:
         """Whether others stand in line although there is room: tokens came with time, or the head needs more of them,
         or a slot came back in this very step. At any other moment a key with room has no waiters."""
-        return (is_rate(key) or key in self.touched) and self.ledger.has_waiters(key, queue)
+        return (self._may_line_up(key) or key in self.touched) and self.ledger.has_waiters(key, queue)
+
+    def _may_line_up(self, key: str) -> bool:
+        """Whether jobs may wait on the key although some of it is free: until its head finds enough, or for time."""
+        rule = self.ledger.rule(key)
+        return isinstance(rule, Pace) or rule.sized or rule.gate is not None
 
     # ── a worker wants it ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -260,7 +332,10 @@ class Admission(Generic[J]):
         return tuple(sorted(names.items()))
 
     def claim(self, job: J) -> bool:
-        """Start the job if all of its keys admit it now; else park it on the first that does not."""
+        """Start the job if all of its keys admit it now; else park it on the first that does not. Too late, it ends."""
+        if job.start_by is not None and job.start_by <= self.now:
+            self.full.leave(job, EXPIRED)
+            return False
         uses = self.ledger.uses(job)
         for use in uses:
             if not self._admits(job, use):
@@ -278,17 +353,17 @@ class Admission(Generic[J]):
         free = self.free(use.key)
         if free < use.units:
             return free + self.ledger.holds(use.key, job) >= use.units
-        if use.key == job.offered_by or not is_rate(use.key):
+        if use.key == job.offered_by or not self._may_line_up(use.key):
             return True
-        # Do others stand in line for tokens? One that needs many would starve if each passer-by took the next.
-        return not self.ledger.has_waiters(use.key, job.queue)
+        # Do others stand in line for more? One that needs much would starve if each passer-by took what comes.
+        return not self.ledger.has_waiters(use.key, job.queue) or self.ledger.holds(use.key, job) > 0
 
     def _take(self, job: J, use: Use) -> None:
         rule = self.ledger.rule(use.key)
         if isinstance(rule, Cap):
-            self.ledger.take(use.key, job, reserved=False)
+            self.ledger.take(use.key, job, use.units, reserved=False)
         elif rule.limit is not None:
-            self.ledger.spend(use.key, rule, use.units)
+            self.ledger.spend(use.key, rule, use.units, job)
 
     def _use_offer(self, key: str | None) -> None:
         """An offer that was used leaves room as it was, so waiters need no look: unless they were offered in slices,
@@ -303,12 +378,12 @@ class Admission(Generic[J]):
         refusals = (job.refusals or 0) + passed_over
         self.refused[refused.key] += 1
         kept = self._reservable(refused, uses) if refusals >= self.patience else ()
-        for key in kept:
-            if not self.ledger.holds(key, job):
-                self.ledger.take(key, job, reserved=True)
-        self._drop_except(job, kept)
+        for use in kept:
+            if not self.ledger.holds(use.key, job):
+                self.ledger.take(use.key, job, use.units, reserved=True)
+        self._drop_except(job, [use.key for use in kept])
         self.touch(job.offered_by)
-        self._touch_rate(refused.key)
+        self._touch_line(refused.key)
         self.ledger.park(job, refused, refusals)
 
     def _drop_except(self, job: J, kept: Sequence[str]) -> None:
@@ -316,12 +391,12 @@ class Admission(Generic[J]):
         for key in self.ledger.drop_except(job, kept):
             self.touch(key)
 
-    def _reservable(self, refused: Use, uses: Sequence[Use]) -> tuple[str, ...]:
+    def _reservable(self, refused: Use, uses: Sequence[Use]) -> Sequence[Use]:
         """The keys before the refusing one (rule 7). All of them just admitted the job; none is a rate key, since
-        these come last. Never for a rate wait."""
-        if is_rate(refused.key):
+        these come last. Never for a wait for time."""
+        if self.is_timed(refused.key):
             return ()
-        return tuple(use.key for use in uses[: uses.index(refused)])
+        return uses[: uses.index(refused)]
 
     # ── it ends, or leaves ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -332,7 +407,7 @@ class Admission(Generic[J]):
             if job.offered_by is not None:
                 self.touch(job.offered_by)
             if job.waiting_on is not None:
-                self._touch_rate(job.waiting_on)
+                self._touch_line(job.waiting_on)
 
     # ── waiters of touched keys ──────────────────────────────────────────────────────────────────────────────────
 
@@ -347,8 +422,8 @@ class Admission(Generic[J]):
             queues = self.ledger.queues_waiting(key)
             for queue in queues:
                 count += self._offer(key, queue)
-            if is_rate(key):
-                self._arm(key, queues)
+            if self.is_timed(key):
+                self.ledger.arm(key, self.timer_of(key, queues))
         return count
 
     def _offer(self, key: str, queue: str) -> int:
@@ -370,24 +445,30 @@ class Admission(Generic[J]):
         offered = self.ledger.offered(key, queue)
         return offered < OFFER_MOST and self.free(key) - offered >= head.units
 
-    def _arm(self, key: str, queues: Iterable[str]) -> None:
-        self.ledger.arm(key, self.timer_of(key, queues))
-
-    def timer_of(self, key: str, queues: Iterable[str]) -> int | None:
-        """One timer per rate key: when the first of its queues' heads will find its tokens; None if never."""
+    def is_timed(self, key: str) -> bool:
+        """Whether time gives the key room: a rate, or a throttled key that opens again."""
         rule = self.ledger.rule(key)
+        return isinstance(rule, Pace) or rule.gate is not None
+
+    def timer_of(self, key: str, queues: Collection[str]) -> int | None:
+        """One timer per timed key: when the first of its queues' heads will find its tokens, or a throttled key opens
+        further; None if never."""
+        rule = self.ledger.rule(key)
+        if isinstance(rule, Cap):
+            return rule.opens_at(self.now) if queues else None
         times = [at for queue in queues if (at := self._head_at(key, queue, rule)) is not None]
         return min(times, default=None)
 
-    def _head_at(self, key: str, queue: str, rule: Rule) -> int | None:
+    def _head_at(self, key: str, queue: str, rule: Pace) -> int | None:
         heads = self.ledger.waiters(key, queue, 1)
-        if not heads or isinstance(rule, Cap):
+        if not heads:
             return None
         if rule.limit is None:
             return self.now
         needed = self.ledger.offered(key, queue) + heads[0].units
         return self.ledger.meter(key).when(rule, needed, self.now)
 
-    def _touch_rate(self, key: str) -> None:
-        if is_rate(key):
+    def _touch_line(self, key: str) -> None:
+        """A line has changed whose jobs may wait although some of its key is free: the next head may need less."""
+        if self._may_line_up(key):
             self.touch(key)

@@ -87,6 +87,10 @@ class _Audit:
     def _wrong_counts(self, job: JobView) -> Iterator[str]:
         if not 0 <= job.tries <= job.attempt:
             yield f"job {job.id!r} has {job.tries} counted of {job.attempt} attempts"
+        if job.share is None and job.tag:
+            yield f"job {job.id!r} has tag {job.tag}, but belongs to no share"
+        if job.share is not None and job.tag < 1 and job.state in (JobState.READY, JobState.WAITING):
+            yield f"job {job.id!r} is {job.state} in share {job.share!r} without a tag"
         if job.state is JobState.WAITING and job.refusals is None:
             yield f"job {job.id!r} waits on {_show(job.waiting_on)} without a count of refusals"
 
@@ -100,6 +104,8 @@ class _Audit:
             yield f"job {job.id!r} runs on worker {job.worker!r}, which is not registered"
         if job.tries < 1:
             yield f"job {job.id!r} runs without a counted attempt"
+        if job.start_by is not None:
+            yield f"job {job.id!r} runs, but is still to be started by a time"
         for use in job.uses:
             missing = job.id not in self.snapshot.holders.get(use.key, {})
             if missing and not is_rate(use.key):
@@ -109,6 +115,9 @@ class _Audit:
 
     def _wrong_holder(self, key: str, id: str, reserved: bool) -> Iterator[str]:
         job = self.jobs.get(id)
+        units = self.snapshot.units.get(key, {}).get(id, 1)
+        if job is not None and units != _units(job, key):
+            yield f"job {id!r} holds {units} of {_show(key)}, but needs {_units(job, key)}"
         if is_rate(key):
             yield f"job {id!r} holds {_show(key)}, but rates are spent, never held"
         elif job is None:
@@ -151,7 +160,7 @@ class _Audit:
             return
         free = self.snapshot.free[key]
         fits = free is None or needed <= free
-        if is_rate(key):
+        if is_rate(key) or key in self.snapshot.timers:
             yield from self._unarmed(head, key, needed, fits)
         elif fits and len(offers) < OFFER_MOST:
             yield f"job {head.id!r} of queue {queue!r} waits on {_show(key)}, which has room for it"
@@ -164,18 +173,17 @@ class _Audit:
         if timer is None and (fits or can_come):
             yield f"job {head.id!r} waits on the rate {_show(key)}, but no timer is armed"
         elif fits and timer is not None and timer > self.snapshot.now:
-            yield f"job {head.id!r} waits on the rate {_show(key)}, which has its tokens before the timer rings"
+            yield f"job {head.id!r} waits on {_show(key)}, which has room for it before its timer rings"
 
     def _stray_timer(self, key: str) -> Iterator[str]:
-        if not is_rate(key):
-            yield f"a timer is armed for {_show(key)}, which is no rate"
-        elif key not in self.snapshot.unsettled and not any(waited == key for waited, _ in self.waiters):
-            yield f"a timer is armed for the rate {_show(key)}, on which no job waits"
+        """Rates have timers, and throttled keys while they open again."""
+        if key not in self.snapshot.unsettled and not any(waited == key for waited, _ in self.waiters):
+            yield f"a timer is armed for {_show(key)}, on which no job waits"
 
 
-def _order(job: JobView) -> tuple[int, int, int]:
+def _order(job: JobView) -> tuple[int, int, int, int]:
     priority, arrival = job.order
-    return priority, job.due, arrival
+    return priority, job.tag, job.due, arrival
 
 
 def _caps(job: JobView) -> frozenset[str]:

@@ -1,85 +1,110 @@
-"""The limits in force: declared values, operators' overrides, computed numbers.
+"""The limits in force: declared values, operators' overrides, numbers of single keys.
 
-Which number applies to a key: the most specific override, else what was computed for the key (floating limits), else
-the declared value. Caps of tasks and queues apply to every job of theirs, whenever it was enqueued: they are looked
-up when a job is decided on, not stored with it.
+Which number applies to a key (rule 18): the most specific override, else what the newest job of the key brought, else
+what was computed or learnt for the key (floating and adaptive limits), else the declared value. A key that was
+throttled opens slowly, whatever its number is. Caps of tasks and queues apply to every job of theirs, whenever it was
+enqueued: they are looked up when a job is decided on, not stored with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Limit, Override
-from headgate.engine.rules.admission import Cap, Rule
+from headgate.engine.contract import KeyNumbers, Limit, Override, ShareWeight
+from headgate.engine.rules.admission import Cap, Gate, Rule
+from headgate.engine.rules.full import Policy, policy_of
 from headgate.errors import ConfigError
 from headgate.keys import Key, Use, slots
 from headgate.rates import Pace
 
+T = TypeVar("T")
 Scope = tuple[str, str | None, str | None]
 """What an override speaks for: name, value, tenant."""
-Computed = tuple[int, int]
-"""The number that was computed for a key of a floating limit, and when."""
-KEEP_COMPUTED = 3600 * SECOND
-"""How long the number of an idle key is kept: a sweep forgets it after that, and the declared number applies again."""
+KEEP_NUMBERS = 3600 * SECOND
+"""How long the numbers of an idle key are kept: then a sweep forgets them, and the declared number applies again."""
 
 
-class Resolved(dict[str, Rule]):
-    """Rules by key, each resolved when it is first asked for. Asked several times per job: for a key that is known no
-    function of ours is called."""
+class Resolved(dict[str, T]):
+    """What is known of keys, each resolved when it is first asked for. Asked several times per job: for a key that is
+    known no function of ours is called."""
 
-    def __init__(self, resolve: Callable[[str], Rule]) -> None:
+    def __init__(self, resolve: Callable[[str], T]) -> None:
         self._resolve = resolve
 
-    def __missing__(self, key: str) -> Rule:
+    def __missing__(self, key: str) -> T:
         if len(self) > 100_000:
             self.clear()
-        rule = self[key] = self._resolve(key)
-        return rule
+        found = self[key] = self._resolve(key)
+        return found
 
 
 class RuleBook:
-    """All limits of a store. Small: names, overrides and computed numbers, never the keys in use."""
+    """All limits of a store. Small: names, overrides, numbers of single keys, throttled keys; never the keys in use."""
 
     def __init__(self) -> None:
         self.limits: dict[str, Limit] = {}
         self.overrides: dict[Scope, Override] = {}
-        self.computed: dict[str, Computed] = {}
+        self.numbers: dict[str, KeyNumbers] = {}
+        self.gates: dict[str, Gate] = {}
+        self.declared_weights: dict[str, ShareWeight] = {}
+        self.weights: dict[str, ShareWeight] = {}
         self.version: int | None = None
-        self._rules = Resolved(self._resolve)
+        self._rules: Resolved[Rule] = Resolved(self._resolve)
         self.rule: Callable[[str], Rule] = self._rules.__getitem__
         """The rule in force for a key."""
         self._caps: dict[tuple[str, str], tuple[Use, ...]] = {}
+        self._policies: Resolved[Policy | None] = Resolved(self._policy)
+        self.policy: Callable[[str], Policy | None] = self._policies.__getitem__
+        """What a key's limit does when there is no room."""
 
     def changed(self) -> None:
         """Forget what was derived; called after any change of the three tables."""
         self._rules.clear()
         self._caps.clear()
+        self._policies.clear()
 
     def _resolve(self, ident: str) -> Rule:
         key = Key.of(ident)
         limit = self.limits.get(key.name)
         number = self.number(key)
         if not key.rate:
-            return Cap(number)
+            return Cap(number, limit is not None and limit.sized, self.gates.get(ident))
         if limit is None or limit.kind != "rate":
             return Pace(None, 1, 1)
         burst = 1 if limit.algorithm == "leaky" else limit.burst if limit.burst is not None else number
-        return Pace(number, limit.period, burst or 1, limit.algorithm == "sliding_window")
+        return Pace(number, limit.period, burst or 1, limit.algorithm == "sliding_window", limit.estimated)
+
+    def _policy(self, ident: str) -> Policy | None:
+        return policy_of(self.limits.get(Key.of(ident).name))
 
     def number(self, key: Key) -> int | None:
-        """The number in force: override, computed, declared."""
-        if (override := self.override(key)) is not None:
-            return override.max
+        """The number in force: override, brought, computed, declared."""
+        override = self.override(key)
+        return self.number_without_override(key) if override is None else override.max
+
+    def number_without_override(self, key: Key) -> int | None:
+        """What would be in force if operators had not spoken."""
         limit = self.limits.get(key.name)
         if limit is None or (limit.kind == "rate") != key.rate:
             return None
-        computed = self.computed_for(key.ident) if limit.kind == "floating" else None
-        return computed[0] if computed else limit.max
+        if not (limit.per_key or learns(limit)) or (numbers := self.numbers_of(key.ident)) is None:
+            return limit.max
+        if limit.per_key and numbers.brought is not None:
+            return numbers.brought
+        return numbers.computed if learns(limit) and numbers.computed is not None else limit.max
 
-    def computed_for(self, ident: str) -> Computed | None:
-        """What was computed for a key, also where the limit is not floating any more."""
-        return self.computed.get(ident)
+    def own_numbers(self, key: Key, limit: Limit) -> KeyNumbers:
+        """What is special about a key's number, as far as its limit heeds it."""
+        found = self.numbers_of(key.ident) if limit.per_key or learns(limit) else None
+        return found or KeyNumbers(0)
+
+    def numbers_of(self, ident: str) -> KeyNumbers | None:
+        """What is special about a key's number, whether its limit heeds it or not."""
+        return self.numbers.get(ident)
 
     def override(self, key: Key) -> Override | None:
         """The most specific override that speaks for a key."""
@@ -91,11 +116,21 @@ class RuleBook:
             scopes = [(key.name, key.value, tenant), (key.name, key.value, None), *scopes]
         return next((self.overrides[scope] for scope in scopes if scope in self.overrides), None)
 
+    def weight(self, share: str) -> float:
+        """The weight of a fair share: an operator's word, else what code declared, else 1."""
+        said = self.weights.get(share) or self.declared_weights.get(share)
+        return 1.0 if said is None else said.weight
+
+    def declared_weight(self, share: str) -> float | None:
+        """What code declared."""
+        declared = self.declared_weights.get(share)
+        return None if declared is None else declared.weight
+
     def cap_of(self, scope: Scope) -> Cap | None:
         """The cap that is in force for every key in a scope; None where the keys may differ, and for rates."""
         name, value, tenant = scope
         limit = self.limits.get(name)
-        if limit is not None and limit.kind != "concurrency":
+        if limit is not None and (limit.kind != "concurrency" or limit.adaptive or limit.per_key):
             return None
         if any(other[0] == name and other != scope for other in self.overrides):
             return None
@@ -126,7 +161,8 @@ class RuleBook:
         limit = self.limits.get(key.name)
         if limit is not None and limit.kind == "rate":
             return False
-        return limit is not None or self.override(key) is not None
+        bounds_the_backlog = limit is not None and limit.max is None and limit.max_waiting is not None
+        return (limit is not None and not bounds_the_backlog) or self.override(key) is not None
 
     def is_known(self, key: Key) -> bool:
         """Whether a key belongs to a limit of its kind that is declared, or to a cap that operators speak for."""
@@ -156,6 +192,26 @@ class RuleBook:
                 raise ConfigError(
                     f"limit {key.name!r} is declared as {limit.kind}, but this job uses it otherwise"
                 )
+
+
+def declared_anew(known: Limit | None, limit: Limit) -> Limit:
+    """What a store keeps when a limit is declared that it may know already: the newest word counts.
+
+    What comes with single jobs (`by_job`) does not change the number of other keys: where it is not the declared one,
+    jobs bring their numbers from now on (`per_key`). They do not stop to when another process, which has not seen two
+    numbers, declares the limit again.
+    """
+    if known is None:
+        return msgspec.structs.replace(limit, by_job=False)
+    if not limit.by_job:
+        return msgspec.structs.replace(limit, per_key=limit.per_key or known.per_key)
+    per_key = limit.per_key or known.per_key or limit.max != known.max
+    return msgspec.structs.replace(limit, max=known.max, per_key=per_key, by_job=False)
+
+
+def learns(limit: Limit) -> bool:
+    """Whether numbers that were computed or learnt for its keys count."""
+    return limit.adaptive or limit.kind == "floating"
 
 
 def canonical_order(use: Use) -> tuple[bool, str, str]:

@@ -18,9 +18,10 @@ from headgate.engine.contract import (
     Snoozed,
     Stopped,
     Succeeded,
+    Throttled,
 )
 from headgate.engine.rules.blame import Blamed
-from headgate.job import AttemptOutcome, JobState, PastAttempt
+from headgate.job import AttemptOutcome, JobState, NewJob, PastAttempt
 from headgate.retry import RetryPolicy
 
 
@@ -77,6 +78,10 @@ def settle(job: Running, outcome: Outcome, now: int) -> End | Again:
             if job.cancel_requested:
                 return End(JobState.CANCELLED, "snoozed")
             return Again(now + outcome.delay, "snoozed", False)
+        case Throttled():
+            if job.cancel_requested:
+                return End(JobState.CANCELLED, "throttled")
+            return Again(min(job.due, now), "throttled", False)
         case Released():
             if job.cancel_requested:
                 return End(JobState.CANCELLED, "released")
@@ -93,6 +98,33 @@ def lose(job: Running, blamed: Blamed, now: int) -> End | Again:
         why = POISON.format(blamed.lost) if job.retry.losses else AT_MOST_ONCE
         return End(JobState.FAILED, "lost", why)
     return Again(min(job.due, now), "lost", False, LOST)
+
+
+BACK_AS_THEY_WERE = frozenset({"lost", "released", "throttled"})
+"""Outcomes after which a job takes its old place again: it did not come to an end by itself."""
+
+
+class Unique(Protocol):
+    """A job with a unique key."""
+
+    @property
+    def state(self) -> JobState: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def spec(self) -> NewJob: ...
+    @property
+    def unique_until(self) -> int | None: ...
+
+
+def keeps_unique(job: Unique) -> bool:
+    """Whether a job's unique key is taken: until it ends, or as long after its start as it asked for. One that updates
+    may replace gives its key free when it starts."""
+    if job.spec.unique is None:
+        return False
+    if job.state.ended:
+        return job.unique_until is not None
+    return job.spec.on_conflict != "update" or job.attempt == 0
 
 
 def expires_at(state: JobState, retention: int | None, settings: Settings, now: int) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from headgate.engine.contract import Facts, Holder, KeyStatus, LimitStatus, QueueStatus, Waiter
 from headgate.engine.rules.admission import UNLIMITED, Cap, Rule
+from headgate.engine.rules.status import with_tokens
 from headgate.job import Job
 from headgate.rates import Meter, Pace
 
@@ -58,18 +59,22 @@ def facts(
     paused: bool,
     live: Iterable[Serving],
     now: int,
+    weight: float | None = None,
 ) -> Facts:
     """Why a job is where it is; `limit` and what follows are of the key that it waits on."""
     serving = [worker for worker in live if worker.queues is None or job.queue in worker.queues]
     return Facts(
         job=job, limit=limit, holders=tuple(holders), offered=offered, place=place, earliest=earliest, paused=paused,
         serving=len(serving), knowing=sum(job.task in worker.tasks for worker in serving), now=now,
+        weight=weight,
     )  # fmt: skip
 
 
 def earliest(rule: Rule, meter: Callable[[], Meter], units: int, now: int) -> int | None:
     """When a rate has so many tokens; None where no time will help, or none is needed."""
-    if not isinstance(rule, Pace) or not rule.limit:
+    if isinstance(rule, Cap):
+        return rule.opens_at(now)
+    if not rule.limit:
         return None
     return meter().when(rule, units, now)
 
@@ -86,7 +91,7 @@ def key_status(
     """A key with what it has left: nothing where a limit was lowered under what runs (rule 11)."""
     free = _free(rule, status.held, meter, now)
     return KeyStatus(
-        status=status,
+        status=with_tokens(status, rule, meter, now),
         free=free,
         earliest=earliest(rule, meter, 1, now) if free == 0 else None,
         holders=holders,
@@ -96,7 +101,8 @@ def key_status(
 
 def _free(rule: Rule, held: int, meter: Callable[[], Meter], now: int) -> int | None:
     if isinstance(rule, Cap):
-        return None if rule.max is None else max(rule.max - held, 0)
+        most = rule.at(now)
+        return None if most is None else max(most - held, 0)
     if rule.limit is None:
         return None
     return meter().free(rule, now) if rule.limit else 0

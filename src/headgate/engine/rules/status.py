@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from headgate.engine.contract import Limit, LimitPlace, LimitStatus
+from headgate.engine.rules.admission import Rule
 from headgate.engine.rules.in_force import RuleBook
 from headgate.keys import Key
+from headgate.rates import Meter, Pace
 
 COUNTED_MOST = 1000
 """How many holders or waiters of a limit's keys a page counts at least before it may stop (LimitStatus.exact)."""
@@ -17,6 +19,8 @@ COUNTED_MOST = 1000
 def key_status(book: RuleBook, key: Key, held: int, waiting: int, exact: bool = True) -> LimitStatus:
     """One key (or, for a bare name, the limit as such)."""
     limit = book.limits.get(key.name) or Limit(key.name, "rate" if key.rate else "concurrency", None)
+    own = book.own_numbers(key, limit)
+    gate = book.gates.get(key.ident)
     return LimitStatus(
         name=key.name,
         key=key.text,
@@ -31,7 +35,23 @@ def key_status(book: RuleBook, key: Key, held: int, waiting: int, exact: bool = 
         burst=limit.burst,
         algorithm=limit.algorithm,
         exact=exact,
+        brought=own.brought,
+        brought_before=own.brought_before,
+        reason=own.reason,
+        opens_at=None if gate is None else gate.opens_at,
     )
+
+
+def with_tokens(status: LimitStatus, rule: Rule, meter: Callable[[], Meter], now: int) -> LimitStatus:
+    """The same with the tokens that a rate key has now; below zero a debt."""
+    if not isinstance(rule, Pace) or rule.limit is None:
+        return status
+    if rule.limit == 0:
+        return msgspec.structs.replace(status, tokens=0)
+    found = meter()
+    tokens = found.free(rule, now) - found.debt(rule, now)
+    next_at = found.when(rule, max(tokens, 0) + 1, now)
+    return msgspec.structs.replace(status, tokens=tokens, next_at=next_at)
 
 
 def all_status(
@@ -43,7 +63,9 @@ def all_status(
 ) -> list[LimitStatus]:
     """Each limit with the sums over its keys, then its keys that are held, waited for, overridden or computed: in the
     book, or as given."""
-    keys = {Key.of(ident) for ident in (*held, *waiting, *book.computed, *computed)} | set(overridden(book))
+    keys = {Key.of(ident) for ident in (*held, *waiting, *book.numbers, *book.gates, *computed)} | set(
+        overridden(book)
+    )
     names = {key.name for key in keys} | set(book.limits) | {scope[0] for scope in book.overrides}
     rows: list[LimitStatus] = []
     for each in sorted(names if name is None else names & {name}):

@@ -79,7 +79,7 @@ def tick(transitions: Transitions, name: str, seen: int | None, at: int, jobs: S
         return False
     transitions.put_tick(name, at)
     taken = transitions.existing([job.id for job in jobs])
-    transitions.enqueue([job for job in jobs if job.id not in taken])
+    transitions.enqueue([job for job in jobs if job.id not in taken], entering=False)
     return True
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from headgate.engine.rules.blame import gravity
 from headgate.job import AttemptOutcome, Job, JobState, NewJob, PastAttempt
 from headgate.keys import Use
+from headgate.rates import Spending
 from headgate.retry import RetryPolicy
 
-Order = tuple[int, int, int]
+Order = tuple[int, int, int, int]
 
 UNKNOWN_TASK, NO_THREAD = 1, 2
 """Why a ready job is set aside: out of the way of workers that do not know its task, or of claims that have no thread
@@ -20,8 +21,8 @@ class Stored:
     __slots__ = (
         "attempt", "attempts", "cancel_requested", "due", "ended_at", "enqueued_at", "error", "expires_at", "id",
         "lost", "lost_after", "metadata", "offered_by", "outcome", "priority", "progress", "queue", "refusals",
-        "result", "retry", "seq", "set_aside", "spec", "started_at", "state", "suspicion", "task", "tenant", "tries",
-        "units", "uses", "waiting_on", "worker",
+        "result", "retry", "seq", "set_aside", "spec", "spent", "start_by", "started_at", "state", "suspicion", "tag",
+        "task", "tenant", "tries", "unique_until", "units", "uses", "waiting_on", "worker",
     )  # fmt: skip
 
     def __init__(self, spec: NewJob, seq: int, enqueued_at: int, due: int) -> None:
@@ -57,11 +58,15 @@ class Stored:
         self.suspicion = 0
         self.lost = 0
         self.lost_after = 0
+        self.tag = 0
+        self.start_by = spec.start_by if spec.start_within is None else latest_start(spec, enqueued_at)
+        self.unique_until: int | None = None
+        self.spent: dict[str, Spending] = {}
 
     @property
     def order(self) -> Order:
-        """Priority, due time, arrival: the order in which jobs are claimed and offered."""
-        return (self.priority, self.due, self.seq)
+        """Priority, fair-share tag, due time, arrival: the order in which jobs are claimed and offered (rule 16)."""
+        return (self.priority, self.tag, self.due, self.seq)
 
     @property
     def suspect_order(self) -> tuple[int, ...]:
@@ -78,7 +83,8 @@ class Stored:
             worker=self.worker, started_at=self.started_at, ended_at=self.ended_at,
             cancel_requested=self.cancel_requested, error=self.error, result=self.result, progress=self.progress,
             history=self.history(), suspicion=0 if self.state.ended else self.suspicion,
-            lost=0 if self.state.ended else self.lost, headers=self.spec.headers,
+            lost=0 if self.state.ended else self.lost, headers=self.spec.headers, start_by=self.start_by,
+            share=self.spec.share, tag=self.tag,
         )  # fmt: skip
 
     def history(self) -> tuple[PastAttempt, ...]:
@@ -92,3 +98,10 @@ class Stored:
         return PastAttempt(
             self.attempt, self.outcome, self.started_at, self.ended_at, self.worker or "", self.error
         )
+
+
+def latest_start(spec: NewJob, now: int) -> int | None:
+    """Until when a job that is enqueued now must have started."""
+    if spec.start_by is not None:
+        return spec.start_by
+    return None if spec.start_within is None else now + spec.start_within

@@ -7,15 +7,17 @@ page. Every move goes through admission (rule 10).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, assert_never
 
 import msgspec
 
+from headgate.clock import SECOND
 from headgate.engine.contract import (
     Enqueued,
     ImportedJob,
     ImportResult,
+    KeyNumbers,
     Known,
     Limit,
     Lost,
@@ -25,16 +27,35 @@ from headgate.engine.contract import (
     Override,
     Released,
     Settings,
+    ShareWeight,
+    Snoozed,
+    Spent,
+    Throttled,
 )
-from headgate.engine.rules.admission import Admission, Cap
+from headgate.engine.rules.admission import GATE_STEPS, Admission, Cap, Gate
 from headgate.engine.rules.blame import blame, died_by
-from headgate.engine.rules.in_force import RuleBook, Scope, gives_room
-from headgate.engine.rules.lifecycle import Again, End, Existing, Taken, expires_at, lose, settle, take_import
-from headgate.engine.rules.stored import Stored
+from headgate.engine.rules.in_force import RuleBook, Scope, declared_anew, gives_room
+from headgate.engine.rules.lifecycle import (
+    BACK_AS_THEY_WERE,
+    Again,
+    End,
+    Existing,
+    Taken,
+    expires_at,
+    lose,
+    settle,
+    take_import,
+)
+from headgate.engine.rules.shares import Mean, is_far, learnt, next_tag, step_of
+from headgate.engine.rules.stored import Stored, latest_start
 from headgate.errors import HeadgateError, JobExists
-from headgate.job import JobState, NewJob, PastAttempt
-from headgate.keys import Key
+from headgate.job import PENDING, JobState, NewJob, PastAttempt
+from headgate.keys import Key, Use, is_rate
+from headgate.rates import Pace
 
+CAPS = ("c0:task:", "c0:queue:")
+SHORTEST_STEP = SECOND // 20
+"""A throttled key opens by one slot at a time, and not more often than this."""
 INNOCENT = {"suspicion": 0, "lost": 0, "lost_after": 0}
 """An attempt that came to an end of its own clears its job."""
 
@@ -52,48 +73,172 @@ class Transitions(ABC):
         self.now = now
         self.ended = False
         self.call_workers = False
+        admission.full.leave = self.cancel_pending
+        admission.full.stop = self.ask_to_stop
 
     # ── a job comes ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        """Store new jobs, all or none (what is raised undoes the transaction)."""
+    def enqueue(self, jobs: Sequence[NewJob], *, entering: bool = True) -> list[Enqueued]:
+        """Store new jobs, all or none (what is raised undoes the transaction). Only those that are `entering` can be
+        refused for a full backlog: what time brings has nobody to be told."""
         taken = self.existing([spec.id for spec in jobs])
         for spec in jobs:
             if spec.id in taken:
                 raise JobExists(f"a job with id {spec.id!r} exists already; nothing was enqueued", spec.id)
             taken.add(spec.id)
             self.book.check_uses(spec.uses)
-        return [self._enqueue(spec) for spec in jobs]
+        return [self._enqueue(spec, entering) for spec in jobs]
 
-    def _enqueue(self, spec: NewJob) -> Enqueued:
-        if (rival := self._rival(spec)) is not None:
+    def _enqueue(self, spec: NewJob, entering: bool) -> Enqueued:
+        if spec.unique is not None and (rival := self._rival(spec)) is not None:
             return Enqueued(rival.id, rival.state, False)
-        due = spec.at if spec.at is not None else self.now + spec.delay
-        job = self.add(spec, self.now, due)
-        self.come(job)
+        job = self.add(spec, self.now, self._due(spec))
+        if spec.uses:
+            self._bring(spec.uses)
+        self.come(job, entering=entering)
         return Enqueued(job.id, job.state, True)
 
+    def _due(self, spec: NewJob) -> int:
+        return spec.at if spec.at is not None else self.now + spec.delay
+
     def _rival(self, spec: NewJob) -> Stored | None:
-        rival = self.rival(spec.tenant, spec.unique) if spec.unique is not None else None
+        rival = self._taken_by(spec)
         if rival is None or spec.on_conflict == "return":
             return rival
-        if spec.on_conflict == "raise" or rival.state is JobState.RUNNING:
+        if spec.on_conflict == "raise" or rival.state not in PENDING:
             raise JobExists(f"job {rival.id!r} with unique key {spec.unique!r} is {rival.state}", rival.id)
+        if spec.on_conflict == "update":
+            self._update(rival, spec)
+            return rival
         self.cancel_pending(rival)
         return None
 
-    def come(self, job: Stored) -> None:
-        """A scheduled job arrives if it is due; else a worker must learn when it will be."""
-        if job.due <= self.now:
-            self.admission.arrive(job)
-        else:
+    def _taken_by(self, spec: NewJob) -> Stored | None:
+        """The job that has the unique key; the key of one that has ended may have become free by time."""
+        rival = self.rival(spec.tenant, spec.unique) if spec.unique is not None else None
+        if (
+            rival is None
+            or rival.unique_until is None
+            or not rival.state.ended
+            or rival.unique_until > self.now
+        ):
+            return rival
+        self.change(rival, unique_until=None)
+        return None
+
+    def _update(self, job: Stored, spec: NewJob) -> None:
+        """A job that has not started takes over what the newcomer brings, and its due time within a bound."""
+        if job.attempt or job.task != spec.task:
+            what = "has started already" if job.attempt else f"is of task {job.task!r}"
+            raise JobExists(f"job {job.id!r} with unique key {spec.unique!r} {what}", job.id)
+        due = self._due(spec)
+        if spec.at_most is not None:
+            due = min(due, job.enqueued_at + spec.at_most)
+        self.admission.give_back([job])
+        new = msgspec.structs.replace(
+            job.spec,
+            args=spec.args,
+            uses=spec.uses,
+            metadata=spec.metadata,
+            headers=spec.headers,
+            on_conflict="update",
+        )
+        self.change(
+            job, spec=new, uses=new.uses, state=JobState.SCHEDULED, due=due, waiting_on=None, offered_by=None, units=0,
+            refusals=None, set_aside=0, start_by=latest_start(spec, self.now),
+        )  # fmt: skip
+        self._bring(spec.uses)
+        self.come(job)
+
+    def come(self, job: Stored, *, entering: bool = False, returning: bool = False) -> None:
+        """A scheduled job arrives if it is due; else a worker must learn when it will be. One that is `returning` takes
+        its old place."""
+        if job.due > self.now:
             self.call_workers = True
+            return
+        if job.uses:
+            self._bring(job.uses, again=True)
+        if job.spec.share is not None and not returning:
+            self._tag(job, job.spec.share)
+        self.admission.arrive(job, entering=entering, returning=returning)
+
+    def _tag(self, job: Stored, share: str) -> None:
+        """Its place among the shares of its queue."""
+        virtual = self.virtual_time(job.queue, job.priority)
+        last = self.last_tag(job.queue, job.priority, share)
+        self.change(job, tag=next_tag(virtual, last, self._step(job, share)))
+
+    def _step(self, job: Stored, share: str) -> int:
+        mean = self.mean(job.queue, share) if job.spec.charge == "time" else None
+        return mean.step if mean is not None else step_of(self.book.weight(share))
+
+    def _bring(self, uses: Iterable[Use], *, again: bool = False) -> None:
+        """The newest job's number for a key is in force from now on. A job that comes `again` is not the newest: it
+        brings its number only where the key's was forgotten meanwhile."""
+        for use in uses:
+            if use.number is None or not self.book.limits[Key.of(use.key).name].per_key:
+                continue
+            before = self.book.numbers_of(use.key)
+            known = None if before is None else before.brought
+            if known == use.number or (again and known is not None):
+                continue
+            differs = known if self._in_use(use.key) else None
+            brought = {"at": self.now, "brought": use.number, "brought_before": differs}
+            self.put_numbers(use.key, msgspec.structs.replace(before or KeyNumbers(self.now), **brought))
+            self.book.changed()
+            self.admission.touch(use.key)
+
+    def _in_use(self, key: str) -> bool:
+        ledger = self.admission.ledger
+        return (not is_rate(key) and ledger.held(key) > 0) or ledger.count_waiting(key, 1) > 0
 
     # ── an attempt ends ──────────────────────────────────────────────────────────────────────────────────────────
 
     def settle(self, job: Stored, outcome: Outcome) -> None:
         """A worker's report ends the attempt."""
+        if isinstance(outcome, Throttled) and not self._throttle(job, outcome):
+            outcome = Snoozed(job.id, job.attempt, outcome.delay)
         self._close(job, settle(job, outcome, self.now))
+
+    def _throttle(self, job: Stored, outcome: Throttled) -> bool:
+        """Close the keys that the report means; returns whether there are any."""
+        keys = [use.key for use in self.admission.ledger.uses(job)]
+        if outcome.name is not None:
+            keys = [key for key in keys if Key.of(key).name == outcome.name]
+        else:
+            own = [key for key in keys if not key.startswith(CAPS)]
+            keys = [key for key in own if is_rate(key)] or own
+        for key in keys:
+            self._close_key(key, self.now + outcome.delay, outcome.delay)
+        return bool(keys)
+
+    def _close_key(self, key: str, until: int, delay: int) -> None:
+        rule = self.book.rule(key)
+        if isinstance(rule, Cap):
+            step = max(delay // max(GATE_STEPS if rule.max is None else rule.max, 1), SHORTEST_STEP)
+            if rule.gate is None or rule.gate.opens_at < until:
+                self.put_gate(key, Gate(until, step))
+                self.book.changed()
+        elif rule.limit:
+            self.admission.ledger.close(key, rule, until)
+        self.admission.touch(key)
+
+    def open_wide(self, key: str) -> None:
+        """A throttled key has opened again as far as it can."""
+        self.put_gate(key, None)
+        self.book.changed()
+        self.admission.ledger.arm(key, None)
+        self.admission.touch(key)
+
+    def correct(self, job: Stored, report: Spent) -> None:
+        """A running attempt says what it really spent."""
+        for key, spending in list(job.spent.items()):
+            rule = self.book.rule(key)
+            if Key.of(key).name == report.name and isinstance(rule, Pace) and rule.limit:
+                self.admission.ledger.correct(key, rule, spending, report.units)
+                truth = msgspec.structs.replace(spending, units=report.units)
+                self.change(job, spent={**job.spent, key: truth})
+                self.admission.touch(key)
 
     def release(self, job: Stored) -> None:
         """The worker retires and gives the job back."""
@@ -120,6 +265,10 @@ class Transitions(ABC):
 
     def _close(self, job: Stored, verdict: End | Again) -> None:
         self.admission.give_back([job])
+        if job.spent:
+            self.change(job, spent={})
+        if job.spec.share is not None and job.spec.charge == "time":
+            self._learn_time(job, job.spec.share)
         match verdict:
             case End():
                 self.end(
@@ -138,13 +287,30 @@ class Transitions(ABC):
         self.change(
             job, state=JobState.SCHEDULED, due=verdict.due, attempts=(*job.attempts, past), worker=None,
             started_at=None, error=verdict.error, tries=job.tries - (not verdict.counts), refusals=None,
-            **({} if verdict.outcome in ("lost", "released") else INNOCENT),
+            **({} if verdict.outcome in BACK_AS_THEY_WERE else INNOCENT),
         )  # fmt: skip
-        self.come(job)
+        self.come(job, returning=verdict.outcome in BACK_AS_THEY_WERE)
+
+    def _learn_time(self, job: Stored, share: str) -> None:
+        """What the attempt took is what the share is charged for; what waits is tagged anew where that differs much."""
+        assert job.started_at is not None
+        before = self.mean(job.queue, share)
+        weight = self.book.weight(share)
+        old = step_of(weight) if before is None else before.step
+        mean = learnt(before, max(self.now - job.started_at, 0))
+        new = step_of(weight, mean)
+        if is_far(old, new):
+            self.retag(job.queue, share, old, new)
+        else:
+            new = old
+        self.put_mean(job.queue, share, Mean(mean, self.now, new))
 
     def end(self, job: Stored, state: JobState, **fields: object) -> None:
-        """The job ends; what it held was given back before."""
+        """The job ends; what it held was given back before. It is kept while its unique key is."""
         expiry = expires_at(state, job.spec.retention, self.settings, self.now)
+        if job.unique_until is not None:
+            fields["unique_until"] = job.unique_until if job.unique_until > self.now else None
+            expiry = max(expiry, job.unique_until)
         self.change(
             job, state=state, ended_at=self.now, expires_at=expiry, waiting_on=None, offered_by=None, units=0,
             set_aside=0, **fields,
@@ -156,15 +322,21 @@ class Transitions(ABC):
     def cancel(self, job: Stored) -> None:
         """A running job is asked to stop, any other ends now."""
         if job.state is JobState.RUNNING:
-            self.change(job, cancel_requested=True)
-            self.call_workers = True
+            self.ask_to_stop(job)
         else:
             self.cancel_pending(job)
 
-    def cancel_pending(self, job: Stored) -> None:
+    def ask_to_stop(self, job: Stored, reason: str | None = None) -> None:
+        """A running job is cancelled; its worker learns of it."""
+        del reason  # the attempt says how it ended
+        self.change(job, cancel_requested=True)
+        self.call_workers = True
+
+    def cancel_pending(self, job: Stored, reason: str | None = None) -> None:
         """A scheduled, ready or waiting job ends as cancelled; its place in line passes on."""
         self.admission.give_back([job])
-        self.end(job, JobState.CANCELLED, outcome=None)
+        why = {} if reason is None else {"error": reason}
+        self.end(job, JobState.CANCELLED, outcome=None, **why)
 
     def restart(self, job: Stored, arguments: NewArguments | None = None) -> None:
         """An ended job arrives anew, with fresh retries, without suspicion, and with other arguments where some are
@@ -177,11 +349,16 @@ class Transitions(ABC):
             ended_at=None, outcome=None, error=None, result=None, expires_at=None, cancel_requested=False,
             refusals=None, **INNOCENT,
         )  # fmt: skip
+        if job.start_by is not None or job.unique_until is not None:
+            self.change(job, start_by=None, unique_until=None)
+        if arguments is not None:
+            self._bring(arguments.uses)
         self.come(job)
 
     def may_restart(self, job: Stored) -> bool:
         """A restart must not make a second unfinished job of one unique key."""
-        return job.spec.unique is None or self.rival(job.tenant, job.spec.unique) is None
+        rival = self._taken_by(job.spec)
+        return rival is None or rival is job or rival.id == job.id
 
     def expedite(self, job: Stored) -> None:
         """A scheduled job is due now."""
@@ -194,10 +371,11 @@ class Transitions(ABC):
         """Write what differs; waiters of the name may have room now."""
         for limit in limits:
             self.book.check_kind(limit)
-            if self.book.limits.get(limit.name) != limit:
+            known = self.book.limits.get(limit.name)
+            if (anew := declared_anew(known, limit)) != known:
                 scope = (limit.name, None, None)
                 before = self.book.cap_of(scope)
-                self.put_limit(limit)
+                self.put_limit(anew)
                 self._rules_changed(scope, before)
 
     def set_override(self, scope: Scope, override: Override | None) -> None:
@@ -206,9 +384,18 @@ class Transitions(ABC):
         self.put_override(scope, override)
         self._rules_changed(scope, before)
 
-    def compute(self, key: str, number: int) -> None:
+    def learn(self, key: str, number: int, seen: int | None, reason: str) -> bool:
+        """An adaptive limit's number for one key; False where the number is not as it was seen."""
+        if self.book.number_without_override(Key.of(key)) != seen:
+            return False
+        self.compute(key, number, reason)
+        return True
+
+    def compute(self, key: str, number: int, reason: str | None = None) -> None:
         """A floating limit's number for one key."""
-        self.put_computed(key, number)
+        before = self.book.numbers_of(key) or KeyNumbers(self.now)
+        after = {"at": self.now, "computed": number, "computed_at": self.now, "reason": reason}
+        self.put_numbers(key, msgspec.structs.replace(before, **after))
         self.book.changed()
         self.admission.touch(key)
 
@@ -223,6 +410,34 @@ class Transitions(ABC):
         if gives_room(before, self.book.cap_of(scope)):
             for key in self.keys_waiting(scope):
                 self.admission.touch(key)
+
+    # ── shares ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def declare_shares(self, weights: Sequence[ShareWeight]) -> None:
+        """Write the weights of code that differ."""
+        for weight in weights:
+            if self.book.declared_weight(weight.share) != weight.weight:
+                self._weight_changes(weight.share, lambda weight=weight: self.put_declared_weight(weight))
+
+    def set_share(self, share: str, weight: ShareWeight | None) -> None:
+        """An operator's word on a share comes into force, or is taken back."""
+        self._weight_changes(share, lambda: self.put_weight(share, weight))
+
+    def _weight_changes(self, share: str, write: Callable[[], None]) -> None:
+        """What waits is tagged anew, so that the weight is in force for it, too."""
+        old = self.book.weight(share)
+        write()
+        new = self.book.weight(share)
+        if old == new:
+            return
+        for queue in self.queues_of_share(share):
+            mean = self.mean(queue, share)
+            if mean is None:
+                self.retag(queue, share, step_of(old), step_of(new))
+            else:
+                step = step_of(new, mean.us)
+                self.retag(queue, share, mean.step, step)
+                self.put_mean(queue, share, mean._replace(step=step))
 
     # ── a job is taken over ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -247,12 +462,13 @@ class Transitions(ABC):
         if job is None or job.state.ended:
             unique = record.job.unique if job is None else job.spec.unique
             tenant = record.job.tenant if job is None else job.tenant
-            rival = self.rival(tenant, unique) if unique is not None else None
-            if rival is not None and not taken.state.ended:
+            rival = self._taken_by(msgspec.structs.replace(record.job, tenant=tenant, unique=unique))
+            if rival is not None and not taken.state.ended and rival is not job:
                 return f"job {rival.id!r} with unique key {unique!r} is {rival.state}"
         if job is None:
             enqueued_at = record.enqueued_at if record.enqueued_at is not None else self.now
             job = self.add(record.job, enqueued_at, taken.due)
+            self._bring(record.job.uses)
         elif not job.state.ended:
             self.admission.give_back([job])
         self._write_import(job, record, taken)
@@ -338,5 +554,44 @@ class Transitions(ABC):
         """Write or delete an override, in the store and in the book."""
 
     @abstractmethod
-    def put_computed(self, key: str, number: int) -> None:
-        """Write a floating limit's number for one key, in the store and in the book."""
+    def put_numbers(self, key: str, numbers: KeyNumbers) -> None:
+        """Write what is special about the number of one key, in the store and in the book."""
+
+    def put_gate(self, key: str, gate: Gate | None) -> None:
+        """Write or delete what a throttled key opens by, in the store and in the book."""
+        raise NotImplementedError
+
+    # ── what a store provides for shares ─────────────────────────────────────────────────────────────────────────
+
+    def virtual_time(self, queue: str, priority: int) -> int:
+        """The largest tag that has started in a queue at a priority."""
+        raise NotImplementedError
+
+    def last_tag(self, queue: str, priority: int, share: str) -> int:
+        """The largest tag among the ready and waiting jobs of a share in a queue at a priority; 0 without any."""
+        raise NotImplementedError
+
+    def mean(self, queue: str, share: str) -> Mean | None:
+        """How long attempts of a share take that is charged by time."""
+        raise NotImplementedError
+
+    def put_mean(self, queue: str, share: str, mean: Mean) -> None:
+        """Write it."""
+        raise NotImplementedError
+
+    def queues_of_share(self, share: str) -> Iterable[str]:
+        """The queues in which jobs of a share are ready or waiting."""
+        raise NotImplementedError
+
+    def retag(self, queue: str, share: str, old: int, new: int) -> None:
+        """Move the tags of a share's ready and waiting jobs in a queue to another step (shares.moved), a first part of
+        them if there are too many for one transaction."""
+        raise NotImplementedError
+
+    def put_declared_weight(self, weight: ShareWeight) -> None:
+        """Write a share's weight as code declares it, in the store and in the book."""
+        raise NotImplementedError
+
+    def put_weight(self, share: str, weight: ShareWeight | None) -> None:
+        """Write or delete an operator's word on a share, in the store and in the book."""
+        raise NotImplementedError

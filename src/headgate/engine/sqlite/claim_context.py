@@ -120,4 +120,5 @@ class Opening:
 def end_exchange(transaction: Transaction, worker: str) -> tuple[tuple[str, ...], int | None]:
     """The jobs of the worker that were asked to stop, and when a sweep will next have work."""
     cancelling, *times = transaction.execute(sql("end_exchange"), (worker,)).fetchall()[0]
+    times.append(transaction.book.next_term)
     return _read_ids(shown(cancelling)), min((time for time in times if time is not None), default=None)

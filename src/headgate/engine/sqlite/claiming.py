@@ -17,7 +17,7 @@ from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Transaction
 from headgate.retry import RetryPolicy
 
-_order: Callable[[Candidate], tuple[int, int, int]] = attrgetter("order")
+_order: Callable[[Candidate], tuple[int, int, int, int]] = attrgetter("order")
 
 
 Aside = tuple[str, str, int]

@@ -38,6 +38,8 @@ from headgate.engine.contract import (
     Resumed,
     Rows,
     Settings,
+    ShareStatus,
+    ShareWeight,
     Snapshot,
     Swept,
     Totals,
@@ -47,6 +49,7 @@ from headgate.engine.contract import (
     WorkerStatus,
 )
 from headgate.engine.rules import steering
+from headgate.engine.rules.in_force import declared_anew
 from headgate.engine.rules.refused import lapsed
 from headgate.engine.rules.steering import CANCEL, DELETE, EXPEDITE, steer
 from headgate.engine.sleepers import also_on_moves
@@ -363,7 +366,10 @@ class SqliteEngine(Engine):
 
     async def declare(self, limits: Sequence[Limit], *, now: int | None = None) -> None:
         def known(transaction: Transaction) -> bool | None:
-            return all(transaction.book.limits.get(limit.name) == limit for limit in limits) or None
+            known = transaction.book.limits
+            return (
+                all(known.get(one.name) == declared_anew(known.get(one.name), one) for one in limits) or None
+            )
 
         await self._write(lambda transaction: transaction.declare(limits) or True, now, known)
 
@@ -377,6 +383,33 @@ class SqliteEngine(Engine):
 
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         await self._write(lambda transaction: transaction.compute(key, max), now)
+
+    async def learn(
+        self, key: str, max: int, *, seen: int | None, reason: str, now: int | None = None
+    ) -> bool:
+        return await self._write(lambda transaction: transaction.learn(key, max, seen, reason), now)
+
+    async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:
+        def known(transaction: Transaction) -> bool | None:
+            book = transaction.book
+            return all(book.declared_weight(weight.share) == weight.weight for weight in weights) or None
+
+        await self._write(lambda transaction: transaction.declare_shares(weights) or True, now, known)
+
+    async def set_share(self, weight: ShareWeight, *, now: int | None = None) -> None:
+        await self._write(lambda transaction: transaction.set_share(weight.share, weight), now)
+
+    async def clear_share(self, share: str, *, now: int | None = None) -> bool:
+        def work(transaction: Transaction) -> bool:
+            there = share in transaction.book.weights
+            if there:
+                transaction.set_share(share, None)
+            return there
+
+        return await self._write(work, now)
+
+    async def shares(self, *, after: str | None = None, limit: int = 1000) -> list[ShareStatus]:
+        return await self._read(lambda transaction: overview.shares(transaction, after, limit))
 
     async def keys_in_use(
         self,

@@ -7,20 +7,35 @@ claimed in the very transaction that offers it (the usual way of a slot) is neve
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from headgate.engine.contract import Attempt, Settings
-from headgate.engine.rules.admission import Rule, fewest_refusals
+from headgate.engine.rules.admission import fewest_refusals
+from headgate.engine.rules.full import Policy
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Connection, Values
-from headgate.engine.sqlite.rows import GARBLED, Candidate, EndedAttempt, inserted, own_uses, saved, to_json
+from headgate.engine.sqlite.crowd import FileCrowd
+from headgate.engine.sqlite.metering import Metering
+from headgate.engine.sqlite.rows import (
+    AT_START,
+    GARBLED,
+    Candidate,
+    EndedAttempt,
+    FileJob,
+    extras,
+    inserted,
+    inserted_with_extras,
+    own_uses,
+    saved,
+    to_json,
+)
 from headgate.engine.sqlite.rule_book import FileBook
+from headgate.engine.sqlite.sharing import FileShares, Slice
 from headgate.engine.sqlite.statements import listed, sql
 from headgate.job import JobState
 from headgate.keys import Use, is_rate
-from headgate.rates import Bucket, Meter, Pace, Window
+from headgate.rates import Meter, Pace, Spending
 
 Row = Stored | Candidate | EndedAttempt
 
@@ -30,16 +45,18 @@ of the GIL once instead of once per row."""
 
 
 class Claim(NamedTuple):
-    """What a process remembers of a job that it claimed: its number, its keys, and under which rules these were all."""
+    """What a process remembers of a job that it claimed: its number, its keys, under which rules these were all, and
+    its extras."""
 
     seq: int
     uses: Sequence[Use]
     terms: int | None
+    extras: int
 
 
 class Counts(dict[str, int]):
-    """How many hold each key: read from the file when first asked for. Asked several times per job: for a key that is
-    known no function of ours is called."""
+    """How many units of each key are held: read from the file when first asked for. Asked several times per job: for a
+    key that is known no function of ours is called."""
 
     def __init__(self, read: Callable[[list[str]], None]) -> None:
         self._read = read
@@ -51,9 +68,13 @@ class Counts(dict[str, int]):
 
 class SqliteLedger:
     """One transaction's view of the file; `claimer` is the worker that claims in it, `suspected` says whether a suspect
-    has become ready. `mend` ends the job with this number, whose row cannot be read."""
+    has become ready. `mend` ends the job with this number, whose row cannot be read; `readable` reads one.
+
+    What few transactions need (crowd, shares, meters) is made when it is first asked for.
+    """
 
     mend: Callable[[int], object]
+    readable: Callable[[int], FileJob | None]
 
     def __init__(self, connection: Connection, book: FileBook, settings: Settings, now: int) -> None:
         self.connection = connection
@@ -75,12 +96,18 @@ class SqliteLedger:
         self._queues: dict[str, list[str]] = {}
         self._heads: dict[tuple[str, str], Candidate] = {}
         self._waited: dict[tuple[str, str], bool] = {}
-        self._meters: dict[str, Meter] = {}
-        self._spent: dict[str, Bucket] = {}
-        self._new: list[Stored] = []
-        self._changed: dict[int, Stored] = {}
+        self._crowd: FileCrowd | None = None
+        self._shares: FileShares | None = None
+        self._meters: Metering | None = None
+        self.policy: Callable[[str], Policy | None] = book.policy
+        self._plain = True
+        self._new: list[FileJob] = []
+        self._changed: dict[int, FileJob] = {}
         self._starts: list[int] = []
+        self._starts_with_extras: list[int] = []
+        self._spendings: dict[int, dict[str, Spending]] = {}
         self._takes: list[tuple[str, int, int]] = []
+        self._sized: list[tuple[str, int, int, int, int]] = []
         self._offers: dict[int, Candidate] = {}
         self._parked: list[tuple[int, str, int, int]] = []
         self._aside: list[int] = []
@@ -88,6 +115,27 @@ class SqliteLedger:
         self._stale: set[str] = set()
         self._pending = False
         self.reserving = fewest_refusals(settings.patience)
+
+    @property
+    def crowd(self) -> FileCrowd:
+        """Those that wait already."""
+        if self._crowd is None:
+            self._crowd = FileCrowd(self.connection, self.flush, self.readable)
+        return self._crowd
+
+    @property
+    def shares(self) -> FileShares:
+        """Fair shares."""
+        if self._shares is None:
+            self._shares = FileShares(self.connection, self.flush)
+        return self._shares
+
+    @property
+    def metering(self) -> Metering:
+        """What was spent of rate keys."""
+        if self._meters is None:
+            self._meters = Metering(self.connection, self.rule, self.now)
+        return self._meters
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -130,14 +178,11 @@ class SqliteLedger:
         self.execute(sql("adopt"), (key, self.now, task, queue))
         self._recount([key])
 
-    def holds(self, key: str, job: Row) -> bool:
-        return self._may_reserve(job) and key in self._reservations(job)
+    def holds(self, key: str, job: Row) -> int:
+        return self._reservations(job).get(key, 0) if self._may_reserve(job) else 0
 
-    def meter(self, key: str) -> Meter:
-        found = self._meters.get(key)
-        if found is None:
-            found = self._meters[key] = self._read_meter(key, self.rule(key))
-        return found
+    def meter(self, key: str, /) -> Meter:
+        return self.metering.meter(key)
 
     def offered(self, key: str, queue: str) -> int:
         if (key, queue) not in self._offered:
@@ -187,24 +232,51 @@ class SqliteLedger:
             return [self._heads[key, queue]]
         return self._waiters(lambda: self.execute(sql("waiters"), (key, queue, most)).fetchall())
 
+    # ── those that wait already ──────────────────────────────────────────────────────────────────────────────────
+
+    def count_waiting(self, key: str, most: int) -> int:
+        return self.crowd.waiting.up_to(key, most)
+
+    def count_pending(self, queue: str, most: int) -> int:
+        return self.crowd.backlog.up_to(queue, most)
+
+    def all_waiting(self, key: str, most: int) -> Sequence[FileJob]:
+        return self.crowd.all_waiting(key, most)
+
+    def last_in_line(self, key: str) -> FileJob | None:
+        return self.crowd.first("last_in_line", key)
+
+    def last_pending(self, queue: str) -> FileJob | None:
+        return self.crowd.first("last_in_backlog", queue)
+
+    def longest_running(self, key: str) -> FileJob | None:
+        return self.crowd.first("longest_running", key)
+
     # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, key: str, job: Row, *, reserved: bool) -> None:
+    def take(self, key: str, job: Row, units: int, *, reserved: bool) -> None:
         if job.refusals is None or not self.holds(key, job):
-            self._held[key] += 1
-        self._takes.append((key, job.seq, int(reserved)))
+            self._held[key] += units
+        if units == 1:
+            self._takes.append((key, job.seq, int(reserved)))
+        else:
+            self._sized.append((key, job.seq, int(reserved), units, self.now))
         self._pending = True
 
-    def spend(self, key: str, pace: Pace, units: int) -> None:
-        meter = self.meter(key)
-        meter.spend(pace, units, self.now)
-        if isinstance(meter, Bucket):
-            self._spent[key] = meter
-            self._pending = True
-        else:
-            self.execute(sql("forget_meter"), (key,))
-            self.execute(sql("forget_starts"), (key, self.now - pace.period))
-            self.execute(sql("put_start"), (key, self.now, units, self.now + pace.period))
+    def spend(self, key: str, pace: Pace, units: int, job: Row) -> None:
+        meter = self.metering.spend(key, pace, units)
+        if pace.estimated:
+            spending = Spending(units, self.now, meter.mark(self.now))
+            self._spendings.setdefault(job.seq, {})[key] = spending
+        self._pending = True
+
+    def correct(self, key: str, pace: Pace, spent: Spending, units: int) -> None:
+        self.metering.change(key, pace, lambda meter: meter.correct(pace, spent, units, self.now))
+        self._pending = True
+
+    def close(self, key: str, pace: Pace, until: int) -> None:
+        self.metering.change(key, pace, lambda meter: meter.close(pace, until, self.now))
+        self._pending = True
 
     def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
         self.flush()
@@ -235,7 +307,9 @@ class SqliteLedger:
         self.take_offer_back(job)
         self._offers.pop(job.seq, None)
         self._starts.append(job.seq)
-        self.claimed[job.id] = Claim(job.seq, job.uses, self.book.terms)
+        if job.extras & AT_START:
+            self._start_with_extras(job)
+        self.claimed[job.id] = Claim(job.seq, job.uses, self.book.terms, job.extras)
         self._pending = True
         self.started.append(job.attempt(self.now))
         self.readied.pop(job.id, None)
@@ -248,9 +322,12 @@ class SqliteLedger:
         self.suspected |= job.suspicion > 0
         if job.refusals is not None:
             self._limit_reservations(job, self.now + self.settings.reservation_ttl)
-        if isinstance(job, Stored):
+        if isinstance(job, FileJob):
             job.state, job.waiting_on, job.offered_by, job.units = JobState.READY, None, offered_by, units
-            self.save(job)
+            if job.queue in self.book.bounded:
+                self._join_backlog(job)
+            if job.seq:
+                self.save(job)
             self.filled.add(job.queue)
         else:
             assert isinstance(job, Candidate)
@@ -262,17 +339,38 @@ class SqliteLedger:
     def park(self, job: Row, on: Use, refusals: int) -> None:
         self.take_offer_back(job)
         self._limit_reservations(job, None)
-        if isinstance(job, Stored):
+        if isinstance(job, FileJob):
             job.state, job.waiting_on, job.offered_by = JobState.WAITING, on.key, None
             job.units, job.refusals, job.set_aside = on.units, refusals, 0
+            if job.queue in self.book.bounded:
+                self._join_backlog(job)
             self.save(job)
         else:
             self._offers.pop(job.seq, None)
             self._parked.append((job.seq, on.key, on.units, refusals))
             self._pending = True
+        if self._crowd is not None:
+            self._crowd.waiting.one_more(on.key)
         self._stale.add(on.key)
         self._heads.pop((on.key, job.queue), None)
         self._waited[on.key, job.queue] = True
+
+    def _join_backlog(self, job: FileJob) -> None:
+        """A job has arrived in a queue whose backlog is bounded."""
+        job.extras |= AT_START
+        self._plain = False
+        self.crowd.backlog.one_more(job.queue)
+
+    def leave_backlog(self, queue: str) -> None:
+        """A job may be ready or waiting no longer."""
+        if self._crowd is not None:
+            self._crowd.backlog.forget(queue)
+
+    def _start_with_extras(self, job: Candidate) -> None:
+        self._starts_with_extras.append(job.seq)
+        self.leave_backlog(job.queue)
+        if job.tag:
+            self.shares.advance(job.queue, job.priority, job.tag)
 
     def forget(self, queue: str, keys: Iterable[str]) -> None:
         """Jobs of these keys were changed past the ledger."""
@@ -283,6 +381,8 @@ class SqliteLedger:
 
     def leave_line(self, key: str, queue: str) -> None:
         """A job stops waiting on a key."""
+        if self._crowd is not None:
+            self._crowd.waiting.forget(key)
         self._stale.add(key)
         self._heads.pop((key, queue), None)
         self._waited.pop((key, queue), None)
@@ -307,14 +407,34 @@ class SqliteLedger:
         else:
             self.execute(sql("arm"), (key, at))
 
+    # ── tags ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def retag(self, queue: str, share: str, old: int, new: int) -> bool:
+        """A share's ready and waiting jobs are tagged anew; returns whether some are left for sweeps."""
+        left = self.shares.retag(queue, share, old, new)
+        self._heads.clear()
+        return left
+
+    def go_on_tagging(self, slice: Slice) -> None:
+        """The next of those that were left."""
+        self.shares.go_on(slice)
+        self._heads.clear()
+
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, job: Stored) -> None:
+    def add(self, job: FileJob) -> None:
         """A new job: inserted in whatever state it has when the transaction writes."""
         self._new.append(job)
+        if job.extras:
+            self._plain = False
         self._pending = True
 
-    def save(self, job: Stored) -> None:
+    def add_changed(self) -> None:
+        """New jobs are written now, since one of them changes in a way that only `save` writes."""
+        self._plain = False
+        self.flush()
+
+    def save(self, job: FileJob) -> None:
         """A job whose fields have changed."""
         if job.seq:
             self._changed[job.seq] = job
@@ -344,6 +464,9 @@ class SqliteLedger:
         self._pending = False
         if self._changed:  # before the new ones: a replaced job frees its unique key
             self.executemany(sql("save_job"), [saved(job) for job in self._changed.values()])
+            for job in self._changed.values():
+                if job.extras:
+                    self.execute(sql("save_extras"), (*extras(job, self.book.bounded), job.seq))
             self._changed.clear()
         if self._new:
             self._insert()
@@ -354,18 +477,37 @@ class SqliteLedger:
             self.executemany(sql("take_few"), [(*take, self.now) for take in self._takes])
             self._takes.clear()
         self._write_many("start", self._starts, self.claimer, self.now)
+        self._write_extras()
         self._write_many("take", self._takes, self.now)
         self._write_many("park", self._parked)
         self._write_many("set_aside", self._aside)
         self._write_many("keep_for_thread", self._kept)
-        for key, bucket in self._spent.items():
-            self.execute(sql("put_meter"), (key, bucket.full_at))
-            self.execute(sql("forget_starts"), (key, self.now))
-        self._spent.clear()
+        if self._meters is not None:
+            self._meters.write()
+
+    def _write_extras(self) -> None:
+        """What few of the started jobs have; rarely any."""
+        if self._starts_with_extras:
+            self.executemany(sql("start_extras"), [(seq, self.now) for seq in self._starts_with_extras])
+            self._starts_with_extras.clear()
+            self.shares.write()
+        if self._sized:
+            self.executemany(sql("take_sized"), self._sized)
+            self._sized.clear()
+        if self._spendings:
+            rows = [(seq, to_json(spent)) for seq, spent in self._spendings.items()]
+            self.executemany(sql("put_spent"), rows)
+            self._spendings.clear()
 
     def _insert(self) -> None:
         """New jobs get consecutive numbers: no other connection inserts within the transaction."""
-        self.executemany(sql("insert_job"), [inserted(job) for job in self._new])
+        if self._plain:
+            self.executemany(sql("insert_job"), [inserted(job) for job in self._new])
+        else:
+            bounded = self.book.bounded
+            rows = [inserted_with_extras(job, bounded) for job in self._new]
+            self.executemany(sql("insert_with_extras"), rows)
+            self._plain = True
         first = self.connection.last_insert_rowid() - len(self._new) + 1
         for seq, job in enumerate(self._new, first):
             job.seq = seq
@@ -388,7 +530,7 @@ class SqliteLedger:
         if job.offered_by is not None and (job.offered_by, job.queue) in self._offered:
             self._offered[job.offered_by, job.queue] -= job.units
 
-    # ── reservations (rule 7) and rates ──────────────────────────────────────────────────────────────────────────
+    # ── reservations (rule 7) ──────────────────────────────────────────────────────────────────────────
 
     def _may_hold(self, job: Row) -> Sequence[str]:
         return (
@@ -399,24 +541,13 @@ class SqliteLedger:
         """Only jobs that were refused often enough can hold anything while they wait."""
         return job.refusals is not None and job.refusals >= self.reserving
 
-    def _reservations(self, job: Row) -> list[str]:
-        if self._takes:
+    def _reservations(self, job: Row) -> dict[str, int]:
+        if self._takes or self._sized:
             self.flush()
-        return [key for (key,) in self.execute(sql("reservations"), (job.seq, to_json(self._may_hold(job))))]
+        return dict(self.execute(sql("reservations"), (job.seq, to_json(self._may_hold(job)))).fetchall())
 
     def _limit_reservations(self, job: Row, expires_at: int | None) -> None:
         if job.seq and self._may_reserve(job):
-            if self._takes:
+            if self._takes or self._sized:
                 self.flush()
             self.execute(sql("limit_reservations"), (job.seq, to_json(self._may_hold(job)), expires_at))
-
-    def _read_meter(self, key: str, rule: Rule) -> Meter:
-        if isinstance(rule, Pace) and rule.exact:
-            return self._window(key, rule.period)
-        return self._bucket(key)
-
-    def _bucket(self, key: str) -> Bucket:
-        return Bucket(*(full_at for (full_at,) in self.execute(sql("meter"), (key,))))
-
-    def _window(self, key: str, period: int) -> Window:
-        return Window(deque(self.execute(sql("starts"), (key, self.now - period))))

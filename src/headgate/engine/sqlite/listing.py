@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headgate.engine.contract import LimitPlace, LimitStatus
-from headgate.engine.rules.status import COUNTED_MOST, all_status, key_status, limits_page, overridden
+from headgate.engine.rules.status import (
+    COUNTED_MOST,
+    all_status,
+    key_status,
+    limits_page,
+    overridden,
+    with_tokens,
+)
 from headgate.engine.sqlite.key_ranges import LAST, Read, Span, by_text, just_after, spans_of
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Transaction
@@ -18,14 +25,24 @@ def limits(
     transaction: Transaction, name: str | None, after: LimitPlace | None, limit: int | None
 ) -> list[LimitStatus]:
     """Limits and the keys of them that matter, in the order name, key, tenant."""
-    return _all(transaction, name, after) if limit is None else _page(transaction, name, after, limit)
+    rows = _all(transaction, name, after) if limit is None else _page(transaction, name, after, limit)
+    return [_with_tokens(transaction, row) for row in rows]
+
+
+def _with_tokens(transaction: Transaction, row: LimitStatus) -> LimitStatus:
+    if row.kind != "rate":
+        return row
+    value = row.key[len(row.name) + 1 :] if row.key != row.name else None
+    ident = Key(row.name, value, row.tenant, rate=True).ident
+    ledger = transaction.ledger
+    return with_tokens(row, ledger.rule(ident), lambda: ledger.meter(ident), transaction.now)
 
 
 def _all(transaction: Transaction, name: str | None, after: LimitPlace | None) -> list[LimitStatus]:
     held = dict(transaction.execute(sql("held_counts")).fetchall())
     waiting = dict(transaction.execute(sql("waiting_counts")).fetchall())
-    computed = [key for key, _, _ in transaction.execute(sql("all_computed")).fetchall()]
-    return limits_page(all_status(transaction.book, held, waiting, name, computed), after, None)
+    numbered = [key for (key,) in transaction.execute(sql("all_numbers")).fetchall()]
+    return limits_page(all_status(transaction.book, held, waiting, name, numbered), after, None)
 
 
 def _page(
@@ -67,9 +84,8 @@ def _of_one(transaction: Transaction, name: str, after: LimitPlace | None, most:
         )
     place = (name, "") if after is None else (after[1], after[2])
     keys = {key for read in _reads(transaction) for key in by_text(read, name, place, most)}
-    keys |= {
-        key for key in overridden(transaction.book) if key.name == name and (key.text, key.tenant) > place
-    }
+    more = (*overridden(transaction.book), *map(Key.of, transaction.book.gates))
+    keys |= {key for key in more if key.name == name and (key.text, key.tenant) > place}
     shown = sorted(keys - {whole}, key=lambda key: (key.text, key.tenant))[: most - len(rows)]
     return rows + [of_key(transaction, key) for key in shown]
 
@@ -88,17 +104,18 @@ def _counted(
     most: int = COUNTED_MOST,
 ) -> LimitStatus:
     """A key, or a limit as such, with how many hold and wait for it; counts stop at a bound."""
-    counts = (
-        _count(transaction, "held_between", held, most),
-        _count(transaction, "waiting_between", waiting, most),
-    )
-    return key_status(transaction.book, key, *counts, exact=max(counts) < most)
+    holders, units = _count(transaction, "held_between", held, most)
+    waiters, _ = _count(transaction, "waiting_between", waiting, most)
+    return key_status(transaction.book, key, units, waiters, exact=max(holders, waiters) < most)
 
 
-def _count(transaction: Transaction, statement: str, spans: Iterable[Span], most: int) -> int:
-    count = 0
+def _count(transaction: Transaction, statement: str, spans: Iterable[Span], most: int) -> tuple[int, int]:
+    """How many records, and how many units these are."""
+    count = units = 0
     for first, below in spans:
-        count += transaction.execute(sql(statement), (first, below, most - count)).get
+        bindings = (first, below, most - count)
+        ((more, of_units),) = transaction.execute(sql(statement), bindings).fetchall()
+        count, units = count + more, units + of_units
         if count >= most:
             break
-    return count
+    return count, units

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from heapq import merge, nsmallest
 from itertools import islice
 
-from headgate.engine.contract import Done, KeyStatus, LimitStatus, QueueStatus, Totals, Waiter
+from headgate.engine.contract import (
+    Done,
+    KeyStatus,
+    LimitStatus,
+    QueueStatus,
+    ShareStatus,
+    Totals,
+    Waiter,
+)
 from headgate.engine.rules.admission import Cap
 from headgate.engine.rules.reading import key_status, queue_statuses
 from headgate.engine.rules.status import COUNTED_MOST
@@ -110,8 +118,27 @@ def _waiters(transaction: Transaction, ident: str, most: int) -> tuple[Waiter, .
     rows = islice(merge(*lines), most)
     return tuple(
         Waiter(id, task, queue, tenant, priority, due)
-        for priority, due, _, id, task, queue, tenant in map(shown_row, rows)
+        for priority, _, due, _, id, task, queue, tenant in map(shown_row, rows)
     )
+
+
+def shares(transaction: Transaction, after: str | None, most: int) -> list[ShareStatus]:
+    """The shares that have jobs or a weight, in the order of their names."""
+    book, places = transaction.book, transaction.ledger.shares.places()
+    names = {*book.weights, *book.declared_weights}
+    for place in places:
+        found = transaction.execute(sql("shares_at"), (*place, after or "", most)).fetchall()
+        names |= {shown(share) for (share,) in found}
+    return [
+        ShareStatus(
+            share,
+            book.weight(share),
+            book.declared_weight(share),
+            book.weights.get(share),
+            sum(transaction.execute(sql("share_pending"), (*place, share)).get for place in places),
+        )
+        for share in nsmallest(most, (name for name in names if after is None or name > after))
+    ]
 
 
 def history(

@@ -27,7 +27,7 @@ from headgate.engine.rules.reading import (
     most_tokens,
     room,
 )
-from headgate.engine.rules.status import key_status
+from headgate.engine.rules.status import key_status, with_tokens
 from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.engine.sqlite.claim_context import unreadable_workers
 from headgate.engine.sqlite.garbled import shown_row
@@ -177,8 +177,8 @@ def keys_in_use(
     while start is not None and len(found) < limit:
         keys, start = _used(transaction, name, start, limit)
         for key in keys[: limit - len(found)] if computed_before is None else keys:
-            computed = transaction.book.computed_for(key)
-            at = computed and computed[1]
+            numbers = transaction.book.numbers_of(key)
+            at = numbers and numbers.computed_at
             if (computed_before is None or (at or 0) < computed_before) and len(found) < limit:
                 held, waiting = transaction.execute(sql("key_counts"), (key,)).fetchall()[0]
                 found.append(KeyInUse(key, transaction.book.number(Key.of(key)), held, waiting, at))
@@ -216,10 +216,10 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
     job = transaction.look("job_by_id", id)
     if job is None:
         return None
-    key = None if isinstance(job, Unreadable) else job.waiting_on
+    key, shown = None if isinstance(job, Unreadable) else job.waiting_on, job.shown()
     return facts(
-        job.shown(),
-        None if key is None else _status(transaction, key),
+        shown,
+        None if key is None else _with_tokens(transaction, key),
         holders=() if key is None else holders_of(transaction, key, MOST_HOLDERS),
         offered=0 if key is None else transaction.ledger.offered(key, job.queue),
         place=None if key is None else _place(transaction, job),
@@ -227,7 +227,14 @@ def explain(transaction: Transaction, id: str) -> Facts | None:
         paused=(job.queue,) in transaction.execute(sql("paused")).fetchall(),
         live=_live(transaction),
         now=transaction.now,
+        weight=None if shown.share is None else transaction.book.weight(shown.share),
     )
+
+
+def _with_tokens(transaction: Transaction, key: str) -> LimitStatus:
+    ledger = transaction.ledger
+    status = _status(transaction, key)
+    return with_tokens(status, ledger.rule(key), lambda: ledger.meter(key), transaction.now)
 
 
 def _live(transaction: Transaction) -> list[Serving]:
@@ -249,7 +256,8 @@ def holders_of(transaction: Transaction, key: str, most: int) -> tuple[Holder, .
     """What holds a key, longest first."""
     rows = map(shown_row, transaction.execute(sql("holders_of"), (key, most)).fetchall())
     return tuple(
-        Holder(id, task, worker, since, bool(reserved)) for id, task, worker, since, reserved in rows
+        Holder(id, task, worker, since, bool(reserved), units)
+        for id, task, worker, since, reserved, units in rows
     )
 
 
@@ -268,8 +276,11 @@ def snapshot(transaction: Transaction) -> Snapshot:
         _view(transaction, shown_row(row)) for row in transaction.execute(sql("unfinished")).fetchall()
     )
     holders: defaultdict[str, dict[str, bool]] = defaultdict(dict)
-    for key, id, reserved in map(shown_row, transaction.execute(sql("all_holders")).fetchall()):
+    units: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for key, id, reserved, size in map(shown_row, transaction.execute(sql("all_holders")).fetchall()):
         holders[key][id] = bool(reserved)
+        if size != 1:
+            units[key][id] = size
     waited = {view.waiting_on for view in views if view.waiting_on is not None}
     used = {*holders, *waited, *(view.offered_by for view in views if view.offered_by is not None)}
     keys = {key for key in used if parsed(key) is not None}
@@ -283,6 +294,7 @@ def snapshot(transaction: Transaction) -> Snapshot:
         now=transaction.now,
         most=most_tokens(transaction.book.rule, waited),
         unsettled=frozenset(_unsettled(transaction, waited)),
+        units=dict(units),
     )
 
 
@@ -295,7 +307,7 @@ def _unsettled(transaction: Transaction, waited: Iterable[str]) -> Iterable[str]
 def _view(transaction: Transaction, row: Values) -> JobView:
     (
         id, state, queue, task, priority, seq, due, uses, waiting_on, offered_by, refusals, worker, attempt, tries,
-        set_aside, suspicion, lost,
+        set_aside, suspicion, lost, tag, share, start_by,
     ) = row  # fmt: skip
     try:
         own = read_uses(uses)
@@ -305,5 +317,5 @@ def _view(transaction: Transaction, row: Values) -> JobView:
         id=id, state=JobState(state), queue=queue, task=task, order=(priority, seq), due=due,
         uses=transaction.book.uses(task, queue, own), waiting_on=waiting_on, offered_by=offered_by,
         refusals=refusals, worker=worker, attempt=attempt, tries=tries, set_aside=set_aside == UNKNOWN_TASK,
-        suspicion=suspicion, lost=lost,
+        suspicion=suspicion, lost=lost, tag=tag, share=share, start_by=start_by,
     )  # fmt: skip

@@ -14,7 +14,6 @@ from headgate.engine.sqlite.key_ranges import just_after, parsed
 from headgate.engine.sqlite.rows import to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Transaction
-from headgate.keys import is_rate
 
 
 def recheck(transaction: Transaction, after: str | None, most: int) -> Rechecked:
@@ -109,7 +108,7 @@ def _end_waiters_on(transaction: Transaction, keys: Iterable[str | bytes]) -> No
 def _waiters(transaction: Transaction, key: str) -> list[str]:
     """Offering a key that was not touched must find nothing to do, unless its limit was changed a moment ago."""
     queues = transaction.ledger.queues_waiting(key)
-    if is_rate(key):
+    if transaction.admission.is_timed(key):
         return _timer(transaction, key, queues)
     healed: list[str] = []
     for queue in queues:
@@ -126,7 +125,7 @@ def _unsettled(transaction: Transaction, key: str) -> bool:
 
 
 def _timer(transaction: Transaction, key: str, queues: Sequence[str]) -> list[str]:
-    """A rate's waiters are offered when its timer rings: there must be one, and it must not ring too late."""
+    """A timed key's waiters are offered when its timer rings: there must be one, and it must not ring too late."""
     due, armed = transaction.admission.timer_of(key, queues), transaction.execute(sql("timer"), (key,)).get
     if (
         due is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.engine.contract import Progress, Report, Succeeded
+from headgate.engine.contract import Progress, Report, Spent, Succeeded
 from headgate.engine.sqlite.ledger import FEW, Claim
-from headgate.engine.sqlite.rows import GARBLED, EndedAttempt, read_uses, to_json
+from headgate.engine.sqlite.rows import AT_END, GARBLED, EndedAttempt, read_uses, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Claims, Transaction
 from headgate.job import JobState
@@ -21,21 +21,27 @@ def settle_reports(
 ) -> Refused:
     """Settle what finished; returns the reports that the fence refused. Runs of successes are written together.
 
-    `claims` are what this process claimed for the worker; a report about one takes it out.
+    `claims` are what this process claimed for the worker; a report about one takes it out. Jobs whose end is not that
+    of any job are settled one by one.
     """
     refused: Refused = []
     successes: dict[str, Succeeded] = {}
     for report in reports:
-        if isinstance(report, Succeeded) and report.job not in successes:
+        if not isinstance(report, Succeeded) or _has_own_end(claims.get(report.job)):
+            refused += _succeed(transaction, worker, successes, claims)
+            successes = {}
+            if not _report(transaction, worker, report, claims):
+                refused.append((report.job, report.attempt))
+        elif report.job in successes:
+            refused += _succeed(transaction, worker, successes, claims)
+            successes = {report.job: report}
+        else:
             successes[report.job] = report
-            continue
-        refused += _succeed(transaction, worker, successes, claims)
-        successes = {}
-        if isinstance(report, Succeeded):
-            successes[report.job] = report
-        elif not _report(transaction, worker, report, claims):
-            refused.append((report.job, report.attempt))
     return refused + _succeed(transaction, worker, successes, claims)
+
+
+def _has_own_end(claim: Claim | None) -> bool:
+    return claim is not None and bool(claim.extras & AT_END)
 
 
 def _succeed(transaction: Transaction, worker: str, reports: dict[str, Succeeded], claims: Claims) -> Refused:
@@ -50,7 +56,12 @@ def _succeed(transaction: Transaction, worker: str, reports: dict[str, Succeeded
     )
     transaction.admission.give_back(list(done.values()))
     transaction.ended = True
-    return [(report.job, report.attempt) for report in reports.values() if report.job not in done]
+    rest = [report for report in reports.values() if report.job not in done]
+    return [
+        (report.job, report.attempt)
+        for report in rest
+        if own is not None or not _report(transaction, worker, report, claims)
+    ]
 
 
 def _own(transaction: Transaction, reports: dict[str, Succeeded], claims: Claims) -> list[Claim] | None:
@@ -115,7 +126,8 @@ def _report(transaction: Transaction, worker: str, report: Report, claims: Claim
         transaction.execute(sql("progress"), (report.job, report.attempt, worker, report.value))
         transaction.ended = True
         return bool(transaction.connection.changes())
-    claims.pop(report.job, None)
+    if not isinstance(report, Spent):
+        claims.pop(report.job, None)
     job = transaction.job(report.job)
     if (
         job is None
@@ -124,5 +136,8 @@ def _report(transaction: Transaction, worker: str, report: Report, claims: Claim
         or job.attempt != report.attempt
     ):
         return False
-    transaction.settle(job, report)
+    if isinstance(report, Spent):
+        transaction.correct(job, report)
+    else:
+        transaction.settle(job, report)
     return True

@@ -9,16 +9,20 @@ from typing import Any
 import msgspec
 
 from headgate.engine.contract import Attempt
+from headgate.engine.rules.lifecycle import keeps_unique
 from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Values
 from headgate.engine.sqlite.garbled import GarbledRow, shown_row
 from headgate.job import DEFAULT_PRIORITY, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use
+from headgate.rates import Spending
 from headgate.retry import RetryPolicy
 
 _read_uses: Callable[[str], tuple[Use, ...]] = lru_cache(10_000)(msgspec.json.Decoder(tuple[Use, ...]).decode)
 _encode = msgspec.json.Encoder().encode
 _read_retry: Callable[[str], RetryPolicy] = lru_cache(1000)(msgspec.json.Decoder(RetryPolicy).decode)
+_read_spent = msgspec.json.Decoder(dict[str, Spending]).decode
+_IN_LINE = (JobState.READY, JobState.WAITING)
 NO_TEXT = "text that is not UTF-8"
 _STATES = {state.value: state for state in JobState}
 
@@ -44,18 +48,18 @@ class Candidate:
     """
 
     __slots__ = (
-        "id", "offered_by", "order", "queue", "refusals", "row", "seq", "set_aside", "suspicion", "task", "units",
-        "uses", "waiting_on",
+        "extras", "id", "offered_by", "order", "priority", "queue", "refusals", "row", "seq", "set_aside", "start_by",
+        "suspicion", "tag", "task", "units", "uses", "waiting_on",
     )  # fmt: skip
 
     def __init__(
         self, row: Values, uses: tuple[Use, ...], waiting_on: str | None, offered_by: str | None
     ) -> None:
         (
-            self.seq, self.id, self.task, self.queue, _, _, priority, due, _, _, _, _, _, _, _, _, _, self.units,
-            self.refusals, self.suspicion, _,
+            self.seq, self.id, self.task, self.queue, _, _, self.priority, due, _, _, _, _, _, _, _, _, _, self.units,
+            self.refusals, self.suspicion, _, self.tag, self.start_by, self.extras,
         ) = row  # fmt: skip
-        self.order = priority, due, self.seq
+        self.order = self.priority, self.tag, due, self.seq
         self.uses = uses
         self.waiting_on = waiting_on
         self.offered_by = offered_by
@@ -66,7 +70,7 @@ class Candidate:
         """What the worker gets, once it is started."""
         (
             _, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-            progress, _, _, _, _, suspicion, headers,
+            progress, _, _, _, _, suspicion, headers, _, _, _,
         ) = self.row  # fmt: skip
         return Attempt(
             id, attempt + 1, task, queue, args, tenant, priority, tries + 1, _read_retry(retry), timeout, metadata,
@@ -81,15 +85,37 @@ class EndedAttempt:
 
     id = task = queue = ""
     uses: tuple[Use, ...] = ()
-    waiting_on = offered_by = refusals = None
-    units = suspicion = 0
+    waiting_on = offered_by = refusals = start_by = None
+    units = suspicion = priority = tag = extras = 0
 
     def __init__(self, seq: int, keys: Sequence[str]) -> None:
         self.seq = seq
         self.keys = keys
 
 
-class Unreadable(Stored):
+AT_START, AT_END = 1, 2
+"""`extras` of a job: it leaves a line that few jobs stand in when it starts; its end is not that of any job."""
+
+
+class FileJob(Stored):
+    """A job of the file. `extras` says whether it has more to be remembered than most."""
+
+    __slots__ = ("extras",)
+
+    extras: int
+
+    def wanted(self) -> int:
+        """The extras that the job asks for."""
+        spec = self.spec
+        if spec.share is None and spec.unique is None and self.start_by is None and spec.unique_for is None:
+            return 0
+        if spec.unique_for is not None or (spec.share is not None and spec.charge == "time"):
+            return AT_START | AT_END
+        updates = spec.unique is not None and spec.on_conflict == "update"
+        return AT_START if updates or spec.share is not None or self.start_by is not None else 0
+
+
+class Unreadable(FileJob):
     """A row that makes no sense: a column is garbled. It is shown as failed, with `why` as its error; a transaction
     that meets it while `unfinished` ends it so, under `new_id` where no caller could name the old one."""
 
@@ -106,8 +132,13 @@ def own_uses(row: Values) -> tuple[Use, ...]:
     """The keys of a row from `waiters` or `claimable`; raises what is wrong if a claim could not read it."""
     if isinstance(row, GarbledRow):
         raise ValueError(NO_TEXT)
-    _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion, _ = row
-    _ = priority + due + attempt + tries + units + suspicion  # a text among them raises
+    (
+        _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion, _, tag,
+        start_by, extras,
+    ) = row  # fmt: skip
+    _ = priority + due + attempt + tries + units + suspicion + tag + extras  # a text among them raises
+    if start_by is not None:
+        _ = start_by + 0
     _read_retry(retry)
     return _read_uses(uses) if uses is not None else ()
 
@@ -116,7 +147,7 @@ GARBLED = (msgspec.DecodeError, TypeError, LookupError, ValueError)
 """What reading a garbled column raises."""
 
 
-def stored(row: Values, attempts: tuple[PastAttempt, ...] = ()) -> Stored:
+def stored(row: Values, attempts: tuple[PastAttempt, ...] = ()) -> FileJob:
     """A whole row."""
     try:
         return _stored(row, attempts)
@@ -134,6 +165,7 @@ def unreadable(row: Values, attempts: tuple[PastAttempt, ...], error: Exception)
     )  # fmt: skip
     why = f"this job cannot be read from the store: {type(error).__name__}: {error}"
     job = Unreadable(spec, row[0], _number(row[8]), _number(row[6]), why)
+    job.extras = 0
     job.new_id = f"unreadable-{row[0]}" if garbled_id else None
     job.unfinished = state not in ("succeeded", "failed", "cancelled")
     job.state = JobState.FAILED if job.unfinished else _STATES[state]
@@ -163,25 +195,28 @@ def shown_state(state: object) -> JobState:
     return _STATES.get(state, JobState.FAILED) if isinstance(state, str) else JobState.FAILED
 
 
-def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
+def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> FileJob:
     if isinstance(row, GarbledRow):
         raise ValueError(NO_TEXT)
     (
         seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique, metadata,
         retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-        outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers,
+        outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers, tag,
+        start_by, share, charge, unique_for, unique_until, updates, spent, extras,
     ) = row  # fmt: skip
     spec = NewJob(
         id=id, task=task, queue=queue, args=args, tenant=tenant, priority=priority, uses=read_uses(uses),
         retry=_read_retry(retry), timeout=timeout, unique=unique, metadata=metadata, retention=retention,
-        headers=headers,
+        headers=headers, share=share, charge="time" if charge == "time" else "starts", unique_for=unique_for,
+        on_conflict="update" if updates else "return",
     )  # fmt: skip
     _ = priority + due + enqueued_at + units + attempt + tries + suspicion + lost + lost_after
     _ = (started_at or 0) + (ended_at or 0) + (expires_at or 0) + (retention or 0) + (refusals or 0)
+    _ = tag + extras + (start_by or 0) + (unique_for or 0) + (unique_until or 0)
     for key in (waiting_on, offered_by):
         if key is not None:
             Key.of(key)
-    job = Stored(spec, seq, enqueued_at, due)
+    job = FileJob(spec, seq, enqueued_at, due)
     job.state = _STATES[state]
     job.waiting_on, job.offered_by, job.units, job.refusals = waiting_on, offered_by, units, refusals
     job.set_aside = set_aside
@@ -191,6 +226,10 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> Stored:
     job.error, job.result, job.progress = error, result, progress
     job.attempts = attempts
     job.suspicion, job.lost, job.lost_after = suspicion, lost, lost_after
+    job.tag, job.start_by, job.unique_until = tag, start_by, unique_until
+    if spent is not None:
+        job.spent = _read_spent(spent)
+    job.extras = extras
     return job
 
 
@@ -205,11 +244,34 @@ def inserted(job: Stored) -> Values:
     )  # fmt: skip
 
 
+def inserted_with_extras(job: FileJob, bounded: frozenset[str]) -> Values:
+    """The parameters of `insert_with_extras`."""
+    spec = job.spec
+    charge = spec.charge if spec.charge != "starts" else None
+    return (*inserted(job), spec.share, charge, spec.unique_for, taken(job), *extras(job, bounded))
+
+
+def extras(job: FileJob, bounded: frozenset[str]) -> Values:
+    """What can change of a job with extras besides what can of any. The queues in `bounded` count their backlog."""
+    pending = job.state in _IN_LINE
+    return (
+        job.tag, job.start_by, job.unique_until, int(job.spec.on_conflict == "update"), job.extras,
+        job.start_by if pending or job.state is JobState.SCHEDULED else None,
+        job.spec.share if pending else None,
+        job.queue if pending and job.queue in bounded else None,
+    )  # fmt: skip
+
+
+def taken(job: Stored) -> str | None:
+    """The unique key, while it is taken."""
+    return job.spec.unique if job.spec.unique is not None and keeps_unique(job) else None
+
+
 def saved(job: Stored) -> Values:
     """The parameters of `save_job`."""
     return (
         job.due, job.state, write_retry(job.retry), job.waiting_on, job.offered_by, job.units, job.refusals,
         job.set_aside, job.attempt, job.tries, job.worker, job.started_at, job.ended_at, job.outcome,
         int(job.cancel_requested), job.error, job.result, job.progress, job.expires_at,
-        job.suspicion, job.lost, job.lost_after, job.seq,
+        job.suspicion, job.lost, job.lost_after, taken(job), job.seq,
     )  # fmt: skip

@@ -6,28 +6,34 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from headgate.engine.contract import (
     Done,
     Enqueued,
     ImportedJob,
     ImportResult,
+    KeyNumbers,
     Limit,
     Lost,
     Override,
     Settings,
+    ShareWeight,
 )
-from headgate.engine.rules.admission import Admission
+from headgate.engine.rules.admission import Admission, Gate
 from headgate.engine.rules.history import Pair, minute_of, numbers_of, row_for
 from headgate.engine.rules.in_force import Scope
 from headgate.engine.rules.lifecycle import expires_at
+from headgate.engine.rules.shares import Mean
 from headgate.engine.rules.stored import Stored
 from headgate.engine.rules.transitions import Transitions
 from headgate.engine.sqlite.connection import Connection
 from headgate.engine.sqlite.garbled import shown_row
 from headgate.engine.sqlite.key_ranges import keys_of, parsed
 from headgate.engine.sqlite.ledger import Claim, Row, SqliteLedger
-from headgate.engine.sqlite.rows import Unreadable, stored, to_json
+from headgate.engine.sqlite.rows import Candidate, FileJob, Unreadable, stored, to_json
 from headgate.engine.sqlite.rule_book import FileBook
+from headgate.engine.sqlite.sharing import Slice
 from headgate.engine.sqlite.statements import sql
 from headgate.job import JobState, NewJob, PastAttempt
 from headgate.keys import Key
@@ -36,6 +42,10 @@ log = logging.getLogger("headgate.engine")
 
 SLICE = 200
 """Waited-for keys of a changed limit that one transaction looks at; other transactions run in between."""
+MARKED = 10_000
+"""Rows of jobs among which one transaction looks for the backlog of a queue."""
+EXTRAS = frozenset({"spec", "start_by"})
+"""Fields that say whether a job has extras."""
 Claims = dict[str, Claim]
 """The jobs that a worker has claimed, by id."""
 
@@ -51,6 +61,7 @@ class Transaction(Transitions):
         self.executemany = connection.executemany
         self.ledger = SqliteLedger(connection, book, settings, now)
         self.ledger.mend = self.end_garbled
+        self.ledger.readable = self._readable_job
         self.garbled_keys: list[bytes] = []
         # Not Admission[Row](…): calling through the alias takes a microsecond, of each enqueue and exchange.
         admission: Admission[Row] = Admission(self.ledger, now, settings.patience)
@@ -66,9 +77,9 @@ class Transaction(Transitions):
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+    def enqueue(self, jobs: Sequence[NewJob], *, entering: bool = True) -> list[Enqueued]:
         self.count_for(jobs)
-        return super().enqueue(jobs)
+        return super().enqueue(jobs, entering=entering)
 
     def count_for(self, jobs: Iterable[NewJob | Stored]) -> None:
         """Read what the arrival of these jobs will ask for, in two statements."""
@@ -76,23 +87,27 @@ class Transaction(Transitions):
         self.ledger.count_held({key for key, _ in used})
         self.ledger.count_offered(used)
 
-    def come(self, job: Stored) -> None:
+    def come(self, job: Stored, *, entering: bool = False, returning: bool = False) -> None:
         """A newcomer stands behind those that wait already, also where these have not been looked at yet since their
         limit was changed."""
         if self.book.unsettled:
             for use in self.ledger.uses(job):
                 if Key.of(use.key).name in self.book.unsettled:
                     self.admission.touch(use.key)
-        super().come(job)
+        Transitions.come(self, job, entering=entering, returning=returning)
 
-    def job(self, id: str) -> Stored | None:
+    def job(self, id: str) -> FileJob | None:
         self.ledger.flush()
         return self._readable(self.look("job_by_id", id))
 
-    def jobs_by_seq(self, rows: Iterable[tuple[Any, ...]]) -> list[Stored]:
+    def jobs_by_seq(self, rows: Iterable[tuple[Any, ...]]) -> list[FileJob]:
         """Jobs by number, without those that cannot be read: these have ended now."""
-        found = [self._readable(self.look("job_by_seq", row[0])) for row in rows]
-        return [job for job in found if job is not None and not isinstance(job, Unreadable)]
+        found = [self._readable_job(row[0]) for row in rows]
+        return [job for job in found if job is not None]
+
+    def _readable_job(self, seq: int) -> FileJob | None:
+        job = self._readable(self.look("job_by_seq", seq))
+        return None if isinstance(job, Unreadable) else job
 
     def existing(self, ids: Sequence[str]) -> set[str]:
         self.ledger.flush()
@@ -100,19 +115,19 @@ class Transaction(Transitions):
             return set() if self.execute(sql("seq_of"), ids).get is None else set(ids)
         return {id for (id,) in self.execute(sql("existing"), (to_json(ids),))}
 
-    def rival(self, tenant: str, unique: str) -> Stored | None:
+    def rival(self, tenant: str, unique: str) -> FileJob | None:
         self.ledger.flush()
         found = self._readable(self.look("rival", tenant, unique))
         return None if isinstance(found, Unreadable) else found
 
-    def look(self, statement: str, *bindings: object) -> Stored | None:
+    def look(self, statement: str, *bindings: object) -> FileJob | None:
         """A job as it is stored; changes nothing."""
         rows = self.execute(sql(statement), bindings).fetchall()
         return stored(rows[0], self.attempts_of(rows[0][0])) if rows else None
 
     # ── rows that cannot be read ─────────────────────────────────────────────────────────────────────────────────
 
-    def _readable(self, job: Stored | None) -> Stored | None:
+    def _readable(self, job: FileJob | None) -> FileJob | None:
         """End the job now if its row makes no sense, before anything is decided about it."""
         if isinstance(job, Unreadable) and job.unfinished:
             self._end_unreadable(job)
@@ -142,30 +157,55 @@ class Transaction(Transitions):
         """The attempts that did not end their job."""
         return tuple(PastAttempt(*shown_row(row)) for row in self.execute(sql("attempts"), (seq,)))
 
-    def add(self, spec: NewJob, enqueued_at: int, due: int) -> Stored:
-        job = Stored(spec, 0, enqueued_at, due)
+    def add(self, spec: NewJob, enqueued_at: int, due: int) -> FileJob:
+        job = FileJob(spec, 0, enqueued_at, due)
+        job.extras = job.wanted()
         self.ledger.add(job)
         return job
 
+    def cancel_pending(self, job: Stored | Candidate, reason: str | None = None) -> None:
+        """Also of a job that a claim has met, of which less is known."""
+        if isinstance(job, Candidate):
+            self.ledger.flush()
+            found = self._readable_job(job.seq)
+            if found is None:
+                return
+            job = found
+        super().cancel_pending(job, reason)
+
     def change(self, job: Stored, **fields: Any) -> None:
+        assert isinstance(job, FileJob)
         if "offered_by" in fields:
             self.ledger.take_offer_back(job)
         if job.waiting_on is not None and "waiting_on" in fields:
             self.ledger.leave_line(job.waiting_on, job.queue)
         ended = fields.get("attempts", ())[len(job.attempts) :]
         if (spec := fields.get("spec")) is not None:
-            self.execute(
-                sql("save_arguments"), (job.seq, spec.args, to_json(spec.uses) if spec.uses else None)
-            )
+            uses = to_json(spec.uses) if spec.uses else None
+            self.execute(sql("save_arguments"), (job.seq, spec.args, uses, spec.metadata, spec.headers))
+        if "state" in fields:
+            self._leaves_lines(job)
         for name, value in fields.items():
             setattr(job, name, value)
-        if (
-            not job.seq
-        ):  # a new job is inserted first, in its new state, without the fields that only `save` writes
-            self.ledger.flush()
+        if not EXTRAS.isdisjoint(fields):
+            job.extras |= (
+                job.wanted()
+            )  # what it asked for once is not taken back: it costs a statement, no more
+        if "tag" in fields:
+            assert job.spec.share is not None
+            self.ledger.shares.tagged(job.queue, job.priority, job.spec.share, job.tag)
+        elif not job.seq:  # inserted first, in its new state, without the fields that only `save` writes
+            self.ledger.add_changed()
+        if "spent" in fields:
+            self.execute(sql("put_spent"), (job.seq, to_json(job.spent) if job.spent else None))
         for attempt in ended:
             self._remember(job, attempt)
         self.ledger.save(job)
+
+    def _leaves_lines(self, job: FileJob) -> None:
+        if job.spec.share is not None:
+            self.ledger.shares.forget_last(job.queue, job.priority, job.spec.share)
+        self.ledger.leave_backlog(job.queue)
 
     def _remember(self, job: Stored, attempt: PastAttempt) -> None:
         row = (
@@ -259,8 +299,8 @@ class Transaction(Transitions):
         return self._texts("keys_held", first, below, most)
 
     def with_number(self, first: str, below: str | None, most: int) -> list[str]:
-        """Keys that a number was computed for, in order."""
-        return self._texts("keys_computed", first, below, most)
+        """Keys with a number of their own, in order."""
+        return self._texts("keys_numbered", first, below, most)
 
     def _texts(self, statement: str, first: str, below: str | None, most: int) -> list[str]:
         """Keys as a statement finds them; those that are no text are left to a recheck."""
@@ -297,10 +337,47 @@ class Transaction(Transitions):
         return super().take_over(record)
 
     def put_limit(self, limit: Limit) -> None:
-        row = (limit.name, limit.kind, limit.max, limit.period, limit.burst, limit.algorithm)
-        self.execute(sql("put_limit"), row)
+        *kept, _by_job = msgspec.structs.astuple(limit)
+        self.execute(sql("put_limit"), kept)
         self.execute(sql("rules_changed"))
         self.book.limits[limit.name] = limit
+        before = self.book.bounded
+        self.book.find_bounded()
+        for queue in self.book.bounded - before:
+            self._mark_backlog(queue)
+
+    def _mark_backlog(self, queue: str) -> None:
+        """What is ready or waiting in a queue counts from now on. It is looked for in slices of all jobs: the next
+        newcomers may find fewer counted than there are."""
+        self.ledger.flush()
+        end = (self.execute(sql("last_seq")).get or 0) + 1
+        self._mark_slice(Slice(0, "mark", queue, 0, "", 0, 0, 0, end, 0))
+
+    def _mark_slice(self, slice: Slice) -> None:
+        assert slice.tag is not None
+        end = min(slice.seq + MARKED, slice.tag)
+        self.execute(sql("mark_backlog"), (slice.queue, slice.seq, end))
+        self.ledger.leave_backlog(slice.queue)
+        if slice.id and end < slice.tag:
+            self.execute(sql("move_slice"), (slice.id, slice.tag, end))
+        elif slice.id:
+            self.execute(sql("forget_slice"), (slice.id,))
+        elif end < slice.tag:
+            self.execute(sql("add_slice"), (*slice[1:-1], end))
+            self.call_workers = True
+
+    def next_slice(self) -> bool:
+        """Go on with what earlier transactions have begun; returns whether more is left."""
+        self.ledger.flush()
+        rows = self.execute(sql("next_slice")).fetchall()
+        if not rows:
+            return False
+        slice = Slice(*rows[0])
+        if slice.kind == "mark":
+            self._mark_slice(slice)
+        else:
+            self.ledger.go_on_tagging(slice)
+        return self.execute(sql("next_slice")).get is not None
 
     def put_override(self, scope: Scope, override: Override | None) -> None:
         self.execute(sql("delete_override"), scope)
@@ -311,12 +388,56 @@ class Transaction(Transitions):
             self.book.overrides[scope] = override
         self.execute(sql("rules_changed"))
 
-    def put_computed(self, key: str, number: int) -> None:
-        self.execute(sql("put_computed"), (key, number, self.now))
-        self.execute(sql("computed_changed"))
+    def put_numbers(self, key: str, numbers: KeyNumbers) -> None:
+        self.execute(sql("put_numbers"), (key, *msgspec.structs.astuple(numbers)))
+        self.execute(sql("numbers_changed"))
 
-    def forget_computed(self, key: str) -> None:
-        """The number of an idle key."""
-        self.execute(sql("forget_computed"), (key,))
-        self.execute(sql("computed_changed"))
+    def forget_numbers(self, key: str) -> None:
+        """The numbers of an idle key."""
+        self.execute(sql("forget_numbers"), (key,))
+        self.execute(sql("numbers_changed"))
+        self.book.changed()
+
+    def put_gate(self, key: str, gate: Gate | None) -> None:
+        self.book.gates.pop(key, None)
+        if gate is None:
+            self.execute(sql("forget_gate"), (key,))
+        else:
+            self.execute(sql("put_gate"), (key, gate.opens_at, gate.step))
+            self.book.gates[key] = gate
+        self.execute(sql("numbers_changed"))
+
+    # ── shares ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def virtual_time(self, queue: str, priority: int) -> int:
+        return self.ledger.shares.virtual_time(queue, priority)
+
+    def last_tag(self, queue: str, priority: int, share: str) -> int:
+        return self.ledger.shares.last_tag(queue, priority, share)
+
+    def mean(self, queue: str, share: str) -> Mean | None:
+        return self.ledger.shares.mean(queue, share)
+
+    def put_mean(self, queue: str, share: str, mean: Mean) -> None:
+        self.ledger.shares.put_mean(queue, share, mean)
+
+    def queues_of_share(self, share: str) -> Iterable[str]:
+        return self.ledger.shares.queues_of(share)
+
+    def retag(self, queue: str, share: str, old: int, new: int) -> None:
+        self.call_workers |= self.ledger.retag(queue, share, old, new)
+
+    def put_declared_weight(self, weight: ShareWeight) -> None:
+        self.execute(sql("declare_weight"), (weight.share, weight.weight))
+        self.execute(sql("numbers_changed"))
+        self.book.declared_weights[weight.share] = weight
+
+    def put_weight(self, share: str, weight: ShareWeight | None) -> None:
+        self.book.weights.pop(share, None)
+        if weight is None:
+            self.execute(sql("forget_weight"), (share,))
+        else:
+            self.execute(sql("put_weight"), msgspec.structs.astuple(weight))
+            self.book.weights[share] = weight
+        self.execute(sql("numbers_changed"))
         self.book.changed()

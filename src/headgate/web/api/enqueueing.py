@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from headgate.app.handle import JobHandle
 from headgate.app.importing import ImportRetry
 from headgate.errors import JobExists
-from headgate.job import JobState, NewJob
+from headgate.job import JobState, NewJob, OnConflict
 from headgate.limits.imported import ImportLimit, as_declared
 from headgate.web.problems import Refusal
 from headgate.web.route import Body, Call, Created, Route
@@ -34,7 +34,11 @@ class NewJobBody(Body, frozen=True):
     at: datetime | None = None
     tenant: str | None = None
     unique: str | None = None
-    on_conflict: Literal["return", "raise", "replace"] | None = None
+    on_conflict: OnConflict | None = None
+    at_most: float | None = None
+    unique_for: float | None = None
+    expires: float | datetime | None = None
+    share: str | None = None
     metadata: dict[str, Any] | None = None
     headers: dict[str, str] | None = None
     timeout: float | None = None
@@ -97,7 +101,8 @@ def _job(call: Call, body: NewJobBody, id: str | None) -> NewJob:
     options: dict[str, Any] = {
         "id": id, "priority": body.priority, "delay": body.delay, "at": body.at, "tenant": body.tenant,
         "unique": body.unique, "on_conflict": body.on_conflict, "metadata": body.metadata, "timeout": body.timeout,
-        "retention": body.retention, "headers": body.headers,
+        "retention": body.retention, "headers": body.headers, "at_most": body.at_most,
+        "unique_for": body.unique_for, "expires": body.expires, "share": body.share,
     }  # fmt: skip
     if body.raw:
         job = call.app.raw_job(
@@ -126,7 +131,8 @@ async def _the_same(call: Call, id: str, job: NewJob) -> JobHandle[Any]:
     return handle
 
 
+REFUSED = ("exists", "backlog-full")
 ROUTES = (
-    Route("POST", "/jobs", enqueue, right="enqueue", tag="Jobs", status=201, problems=("exists",)),
-    Route("POST", "/jobs/batch", enqueue_many, right="enqueue", tag="Jobs", status=201, problems=("exists",)),
+    Route("POST", "/jobs", enqueue, right="enqueue", tag="Jobs", status=201, problems=REFUSED),
+    Route("POST", "/jobs/batch", enqueue_many, right="enqueue", tag="Jobs", status=201, problems=REFUSED),
 )

@@ -45,6 +45,7 @@ class Refresh:
     in_process = False
     retry = RETRY
     schedule = None
+    learning = None
     dependencies: Mapping[str, Dependency] = {}
 
     def __init__(self, engine: Engine, rule: FloatingRule) -> None:

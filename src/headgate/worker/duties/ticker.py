@@ -100,4 +100,7 @@ def tick_job(task: Runnable, tick: int) -> NewJob:
     """The job of one tick: its id says which, so that no tick can have two; the task finds it in its metadata, too."""
     job, text = task.job(), tick_text(tick)
     metadata = job.metadata or msgspec.json.encode({"tick": text}).decode()
-    return msgspec.structs.replace(job, id=f"{task.name}@{text}", at=tick, metadata=metadata)
+    start_by = None if job.start_within is None else tick + job.start_within
+    return msgspec.structs.replace(
+        job, id=f"{task.name}@{text}", at=tick, metadata=metadata, start_by=start_by, start_within=None
+    )

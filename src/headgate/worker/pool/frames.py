@@ -1,7 +1,7 @@
 """What a worker and a process of its pool say to each other: records, each behind its length, on a pair of sockets.
 
 worker     Load once, then Run and perhaps AskToEnd, again and again; the end of the stream ends the process
-process    Loaded or NotLoaded once, then Progressed any number of times and Ended, for each Run
+process    Loaded or NotLoaded once, then Progressed and SpentUnits any number of times and Ended, for each Run
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from typing import Any
 
 import msgspec
 
-from headgate.engine.contract import Attempt, Failed, Outcome, Released, Snoozed, Stopped, Succeeded
+from headgate.engine.contract import (
+    Attempt,
+    Failed,
+    Outcome,
+    Released,
+    Snoozed,
+    Stopped,
+    Succeeded,
+    Throttled,
+)
 
 HEADER = 4
 """Bytes that say how long the record behind them is."""
@@ -66,6 +75,13 @@ class Progressed(msgspec.Struct, frozen=True, tag="progressed"):
     value: str
 
 
+class SpentUnits(msgspec.Struct, frozen=True, tag="spent"):
+    """The attempt says what it really spent of an estimated limit."""
+
+    limit: str
+    units: int
+
+
 class Raised(msgspec.Struct, frozen=True):
     """What the task raised: the class with its module, what it says, and how it was raised."""
 
@@ -84,12 +100,14 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
 
 
 ToProcess = Load | Run | AskToEnd
-ToWorker = Loaded | NotLoaded | Progressed | Ended
+ToWorker = Loaded | NotLoaded | Progressed | SpentUnits | Ended
 
 _encoder = msgspec.msgpack.Encoder()
 _to_process: msgspec.msgpack.Decoder[ToProcess] = msgspec.msgpack.Decoder(ToProcess)
 _to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
-_OUTCOMES: dict[str, Any] = {each.__name__: each for each in (Succeeded, Failed, Snoozed, Stopped, Released)}
+_OUTCOMES: dict[str, Any] = {
+    each.__name__: each for each in (Succeeded, Failed, Snoozed, Stopped, Released, Throttled)
+}
 
 
 def frame(record: ToProcess | ToWorker) -> bytes:

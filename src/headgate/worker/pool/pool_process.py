@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from headgate.engine.contract import Attempt
 from headgate.errors import ProcessDied
+from headgate.hooks.context import ProgressSink, SpentSink
 from headgate.worker.pool.frames import (
     HEADER,
     AppSource,
@@ -24,6 +25,7 @@ from headgate.worker.pool.frames import (
     NotLoaded,
     Progressed,
     Run,
+    SpentUnits,
     frame,
     length,
     read_by_worker,
@@ -33,8 +35,6 @@ PROGRAM = "headgate.worker.process.pool_child"
 
 LOADING = 60.0
 """Seconds that a process has to load the app."""
-
-Sink = Callable[[Attempt, str], None]
 
 
 class PoolProcess:
@@ -52,7 +52,7 @@ class PoolProcess:
         self._loaded: asyncio.Future[None] = self._loop.create_future()
         self._answer: asyncio.Future[Ended] | None = None
         self._attempt: Attempt | None = None
-        self._sink: Sink | None = None
+        self._sinks: tuple[ProgressSink, SpentSink] | None = None
         self._writer: asyncio.StreamWriter | None = None
         here, there = socket.socketpair()
         with there:
@@ -87,11 +87,16 @@ class PoolProcess:
             raise ProcessDied(f"a process of the pool did not load the app within {LOADING:g} s") from None
 
     def run(
-        self, attempt: Attempt, worker: str, sink: Sink, carried: Mapping[str, Mapping[str, str]]
+        self,
+        attempt: Attempt,
+        worker: str,
+        progress: ProgressSink,
+        spent: SpentSink,
+        carried: Mapping[str, Mapping[str, str]],
     ) -> asyncio.Future[Ended]:
         """Run an attempt. The future, not to be cancelled, has its end, or ProcessDied once the process is gone."""
         answer = self._answer = self._loop.create_future()
-        self._attempt, self._sink = attempt, sink
+        self._attempt, self._sinks = attempt, (progress, spent)
         self._send(frame(Run(attempt, worker, carried)))
         return answer
 
@@ -129,10 +134,13 @@ class PoolProcess:
     def _hear(self, body: bytes) -> None:
         match read_by_worker(body):
             case Progressed(value=value):
-                if self._attempt is not None and self._sink is not None:
-                    self._sink(self._attempt, value)
+                if self._attempt is not None and self._sinks is not None:
+                    self._sinks[0](self._attempt, value)
+            case SpentUnits(limit=limit, units=units):
+                if self._attempt is not None and self._sinks is not None:
+                    self._sinks[1](self._attempt, limit, units)
             case Ended() as ended:
-                answer, self._answer, self._attempt, self._sink = self._answer, None, None, None
+                answer, self._answer, self._attempt, self._sinks = self._answer, None, None, None
                 if answer is not None:
                     answer.set_result(ended)
             case Loaded():

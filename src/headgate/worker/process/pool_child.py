@@ -33,6 +33,7 @@ from headgate.worker.pool.frames import (
     Progressed,
     Raised,
     Run,
+    SpentUnits,
     ToProcess,
     ToWorker,
     ended,
@@ -127,7 +128,8 @@ class PoolChild:
         sealing = task.hooks.enqueueing.sealing
         opened = sealing.open("args", attempt.args, attempt.task, attempt.job, attempt.tenant)
         args, kwargs = task.decode(opened)
-        context = JobContext(attempt, self._progress, said.worker, None, (task.fn, args, kwargs), sealing)
+        call = task.fn, args, kwargs
+        context = JobContext(attempt, self._progress, said.worker, None, call, sealing, self._spent)
         run = RunningAttempt(attempt, task, context, sealing)
         self._current = context
         token = CURRENT.set(context)
@@ -150,6 +152,9 @@ class PoolChild:
 
     def _progress(self, attempt: Attempt, value: str) -> None:
         self._channel.send(Progressed(value))
+
+    def _spent(self, attempt: Attempt, limit: str, units: int) -> None:
+        self._channel.send(SpentUnits(limit, units))
 
 
 def _seen(error: BaseException) -> Raised:

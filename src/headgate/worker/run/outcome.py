@@ -6,8 +6,9 @@ import asyncio
 from typing import Any, assert_never
 
 from headgate.clock import SECOND, duration_us
+from headgate.engine import contract
 from headgate.engine.contract import Attempt, Failed, Outcome, Released, Snoozed, Stopped, Succeeded
-from headgate.errors import CancelJob, FailJob, JobControl, PayloadError, RetryLater, Snooze
+from headgate.errors import CancelJob, FailJob, JobControl, PayloadError, RetryLater, Snooze, Throttled
 from headgate.worker.run.error_text import error_text
 from headgate.worker.run.running_attempt import RunningAttempt
 
@@ -63,6 +64,9 @@ def _by_control(run: RunningAttempt, control: JobControl) -> Outcome:
     match control:
         case Snooze():
             return Snoozed(attempt.job, attempt.number, duration_us(control.delay, "Snooze(delay=)"))
+        case Throttled():
+            delay = duration_us(control.retry_after, "Throttled(retry_after=)")
+            return contract.Throttled(attempt.job, attempt.number, delay, control.limit)
         case RetryLater():
             return Failed(attempt.job, attempt.number, error_text(control), _later(attempt, control))
         case CancelJob():

@@ -16,6 +16,7 @@ from headgate.engine.contract import Part
 from headgate.errors import HeadgateError
 from headgate.worker.bell import Bell
 from headgate.worker.duties.duty import Duty, keep
+from headgate.worker.duties.learning import Learning
 from headgate.worker.duties.recheck import Recheck
 from headgate.worker.duties.sweep import Sweep
 from headgate.worker.engine_status import Backoff, EngineStatus
@@ -55,13 +56,16 @@ class PartRun:
         cheap_steps: bool,
         elsewhere: Collection[str] = (),
         pool: Pool | None = None,
+        learning: Learning | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.events = events
         self.bell = Bell(loop)
         self.outbox = Outbox(loop, self.bell)
         self.engine_status = EngineStatus(events, f"{part.name} of the engine" if part.name else "the engine")
-        self.runner = Runner(loop, tasks, self.outbox, threads, capacity, surroundings, events, pool)
+        self.runner = Runner(
+            loop, tasks, self.outbox, threads, capacity, surroundings, events, pool, learning
+        )
         threaded = self.runner.threaded_tasks
         self.lease = Lease(part, options, frozenset(tasks), threaded, loop, self._fence)
         self.exchange = ExchangeLoop(
@@ -144,6 +148,8 @@ class PartRun:
     async def _keep(self, duty: Duty, status: EngineStatus) -> None:
         timing = self.lease.timing
         bell = self._bells.get(duty) or Bell(self._loop)
+        if isinstance(duty, Learning):
+            duty.bell = bell
         await keep(duty, bell, status, Backoff(timing.retry), timing.call)
 
     def _fence(self, why: str) -> None:

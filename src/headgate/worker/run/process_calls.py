@@ -15,9 +15,11 @@ from typing import Any
 import msgspec
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Attempt, Outcome, Snoozed, Succeeded
-from headgate.errors import CancelJob, FailJob, ProcessDied, RaisedInProcess, RetryLater, Snooze
+from headgate.engine import contract
+from headgate.engine.contract import Outcome, Snoozed, Succeeded
+from headgate.errors import CancelJob, FailJob, ProcessDied, RaisedInProcess, RetryLater, Snooze, Throttled
 from headgate.hooks.carried import Carried
+from headgate.hooks.context import ProgressSink, SpentSink
 from headgate.worker.pool.frames import Ended, Raised, outcome_of
 from headgate.worker.pool.pool import Pool
 from headgate.worker.pool.pool_process import PoolProcess
@@ -28,18 +30,20 @@ LAST_WORDS = 1.0
 
 
 class ProcessCalls:
-    """Calls tasks in the processes of one pool. `progress` takes what they report, `begun` is told when one has its
-    process: its timeout counts from then on. `carried` travels there with each."""
+    """Calls tasks in the processes of one pool. `progress` and `spent` take what they report, `begun` is told when one
+    has its process: its timeout counts from then on. `carried` travels there with each."""
 
     def __init__(
         self,
         pool: Pool,
-        progress: Callable[[Attempt, str], None],
+        progress: ProgressSink,
+        spent: SpentSink,
         begun: Callable[[RunningAttempt], None],
         carried: Carried,
     ) -> None:
         self.pool = pool
         self._progress = progress
+        self._spent = spent
         self._begun = begun
         self._carried = carried
 
@@ -77,7 +81,8 @@ class ProcessCalls:
         return outcome, ended.raised
 
     async def _until_it_ends(self, run: RunningAttempt, process: PoolProcess) -> Ended:
-        answer = process.run(run.attempt, run.context.worker, self._progress, self._carried.given())
+        carried = self._carried.given()
+        answer = process.run(run.attempt, run.context.worker, self._progress, self._spent, carried)
         while True:
             try:
                 return await asyncio.shield(answer)
@@ -116,6 +121,9 @@ def _as_exception(outcome: Outcome, raised: Raised) -> Exception:
         case "headgate.errors.Snooze":
             delay = outcome.delay if isinstance(outcome, Snoozed) else 0
             return Snooze(delay / SECOND)
+        case "headgate.errors.Throttled":
+            said = outcome if isinstance(outcome, contract.Throttled) else None
+            return Throttled(said.delay / SECOND if said else 0, said.name if said else None)
         case "headgate.errors.RetryLater":
             return RetryLater(reason=raised.message)
         case "headgate.errors.CancelJob":

@@ -17,6 +17,7 @@ from headgate.clock import SECOND
 from headgate.engine.contract import Attempt, Done, Failed, Known, Outcome
 from headgate.engine.rules.blame import APART
 from headgate.hooks.context import CURRENT, JobContext
+from headgate.worker.duties.learning import Learning
 from headgate.worker.events import Events
 from headgate.worker.pool.pool import Pool
 from headgate.worker.run.capacity import Capacity
@@ -46,6 +47,7 @@ class Runner:
         surroundings: Surroundings,
         events: Events,
         pool: Pool | None = None,
+        learning: Learning | None = None,
     ) -> None:
         self.worker = ""
         """The id under which the worker is registered with this part of the store."""
@@ -71,8 +73,11 @@ class Runner:
         self._events = events
         self._tally = Tally()
         self._pool = pool
+        self._learning = learning
         self._processes = (
-            None if pool is None else ProcessCalls(pool, outbox.progress, self._arm, surroundings.carried)
+            None
+            if pool is None
+            else ProcessCalls(pool, outbox.progress, outbox.spent, self._arm, surroundings.carried)
         )
         self._mail = Mailbox[tuple[RunningAttempt, Outcome]](loop, self._from_thread)
 
@@ -110,12 +115,16 @@ class Runner:
             return
         call = task.fn, args, kwargs
         state, sealing = self._surroundings.state, self._sealing
-        context = JobContext(attempt, self._outbox.progress, self.worker, state, call, sealing)
+        box = self._outbox
+        context = JobContext(attempt, box.progress, self.worker, state, call, sealing, box.spent)
         run = self.running[attempt.job] = RunningAttempt(
             attempt, task, context, sealing, in_process=self._pool is not None
         )
         self._capacity.take()
         self.suspects += attempt.suspicion >= APART
+        if self._learning is not None and task.learning is not None:
+            run.learning = task.learning(opened, attempt.tenant)
+            self._learning.began(run.learning)
         if self._pool is not None:
             self._pool.busy += 1
         elif attempt.timeout is not None:
@@ -201,6 +210,9 @@ class Runner:
             run.timer.cancel()
         self._capacity.give()
         self.suspects -= run.attempt.suspicion >= APART
+        if self._learning is not None and run.learning is not None:
+            timed_out = run.stop_reason == "timeout"
+            self._learning.ended(run.learning, outcome, run.seconds, timed_out=timed_out)
         if run.stop_reason == "abandon":
             self.abandoned.discard(run)
         else:

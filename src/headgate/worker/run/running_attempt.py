@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from headgate.engine.contract import Attempt, Outcome
 from headgate.hooks.context import JobContext
+from headgate.limits.adapt import Adaptive
 from headgate.sealing import PLAIN, Sealing
 from headgate.worker.runnable import Runnable
 
@@ -19,8 +21,8 @@ class RunningAttempt:
     """One attempt while it runs. `stop_reason` stays None unless the worker asks it to end; the first reason counts."""
 
     __slots__ = (
-        "attempt", "begun", "context", "error", "handle", "in_process", "in_thread", "remote", "sealing", "since",
-        "started", "stop_reason", "task", "threaded", "timer",
+        "attempt", "begun", "context", "error", "handle", "in_process", "in_thread", "learning", "remote", "sealing",
+        "since", "started", "stop_reason", "task", "threaded", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +53,8 @@ class RunningAttempt:
         self.started = False
         self.begun = False
         """Whether the history has its start."""
+        self.learning: Mapping[str, Adaptive] | None = None
+        """The keys whose number follows how it ends."""
         self.handle: asyncio.Task[Any] | None = None
         self.timer: asyncio.TimerHandle | None = None
 

@@ -17,7 +17,9 @@ from headgate.engine.contract import Engine
 from headgate.hooks.hooks import Hooks
 from headgate.limits import FloatingRule
 from headgate.worker import registrations
+from headgate.worker.duties.duty import Duty
 from headgate.worker.duties.floating import Floating
+from headgate.worker.duties.learning import Learning
 from headgate.worker.duties.ticker import Ticker
 from headgate.worker.events import Event, Events
 from headgate.worker.health import STANDS_STILL, WorkerHealth
@@ -64,6 +66,8 @@ class WorkerRun:
         self.ticker = Ticker(engine, tasks.values(), events, hooks.enqueueing)
         self.floating = Floating(engine, floating, events)
         known: dict[str, Runnable] = {**tasks, **self.floating.tasks}
+        learns = any(task.learning is not None for task in tasks.values())
+        self.learning = Learning(engine, events) if learns else None
         in_pool = {} if drain else {name: task for name, task in known.items() if task.in_process}
         self._pool = _pool(options, hooks, list(in_pool)) if in_pool else None
         self._threads = Threads(options.threads, options.name)
@@ -87,6 +91,7 @@ class WorkerRun:
                     cheap_steps=engine.cheap_steps,
                     elsewhere=known.keys() - tasks.keys(),
                     pool=pool,
+                    learning=self.learning,
                 )
                 for part in engine.parts()
             ]
@@ -232,7 +237,10 @@ class WorkerRun:
     def _keep_duties(self) -> list[asyncio.Task[None]]:
         """The first part also keeps the duties that concern the whole store."""
         first = self.parts[0]
-        duties = first.keep(*(d for d in (self.ticker, self.floating) if d.needed), lease_only=self._drain)
+        others: list[Duty] = [duty for duty in (self.ticker, self.floating) if duty.needed]
+        if self.learning is not None:
+            others.append(self.learning)
+        duties = first.keep(*others, lease_only=self._drain)
         for part in self.parts[1:]:
             duties += part.keep(lease_only=self._drain or part not in self._keepers)
         return duties

@@ -1,11 +1,13 @@
 -- The rules of engine/admission.py on PostgreSQL. Where each is decided (docs/decisions/028-one-page-of-rules.md
 -- compares it with Python and Lua, function by function):
 --
---   arrive     040_arrive     a job became due: ready if all its keys have room, else parked
+--   arrive     040_arrive     a job became due: ready if all its keys have room, else parked, or what 042_full says
 --   claim      050_claim      the one walker: a ready job takes all its keys at once, or is parked
 --   give back  030_give_back  the one release: nothing of a job stays behind
 --   offer      020_offer      waiters of every touched key, in order
 --   end        070_end        every attempt ends here, however it ends
+--   share      035_shares     a job's place among the shares of its queue
+--   spend      055_rates      tokens: spent, corrected, closed
 --   exchange   110_exchange   a worker's step: lock, settle and give back, offer, claim, answer
 --
 -- A newcomer arrives without a lock. Enqueue rides in a caller's transaction, which may stay open for minutes, so it
@@ -14,6 +16,8 @@
 -- and offers the room of its key, as if a slot had come back: the job that is offered it is asked for the rest of its
 -- keys when it is claimed, like any other. Until then it shows as ready. (A call that declares a limit or replaces a
 -- job, outside of a caller's transaction, holds the rules and the keys anyway: its jobs arrive by the full rule.)
+-- A newcomer of a limit that may turn it away stands in no line, since lines are counted: it is scheduled, due and marked
+-- (`newcomer`), and arrives with the next exchange or sweep, in the order of lines.
 --
 -- How the verbs lock, so that no two of them can wait for each other in a circle.
 --
@@ -37,8 +41,10 @@
 --   5  live again waiters that are offered room: with SKIP LOCKED, which never waits. A waiter that another step has
 --                 locked puts its key into `rechecks`: the next claim or sweep looks again, whatever the other one did.
 --   6  keys again those of newly offered jobs: only if they are free at that moment; else the job is left ready
---   7  listeners  one row, last; of a heartbeat, which takes 2 only: rows of history, in their order
+--   7  listeners  one row, last; of a heartbeat, which takes 2 only: rows of history, in their order.
 --
+-- What all exchanges write (virtual and mean times of shares) is written where it is free, and left to others where it is
+-- not: rows are taken with SKIP LOCKED, and made by the one transaction that gets an advisory lock without waiting.
 -- A verb waits only in 0 to 4 and 7, in this order, and within each in one global order: a circle is impossible.
 -- Holders are written by the step that holds the row of their job, or of their key where it is a reservation; meters,
 -- starts, timers and computed numbers by the one that holds the row of their key; limits and overrides by the one that

@@ -7,16 +7,18 @@
 -- p_caps      whether there are caps at all
 -- p_known     the tasks that the worker knows; jobs of others are set aside
 -- p_ttl       how long an offered job may keep its reservations unclaimed
+-- p_keep      how long ended jobs are kept, by state: one that should have been started by now ends
 -- p_threads   how many of the started jobs may be of p_threaded; NULL: any number. Further ones are set aside, too, with
 --             what they were offered
 -- Returns the started jobs in order, the touched keys, the tasks that were set aside as unknown, whether any job was set
--- aside, and the keys that refused jobs, one for each; the caller lets the jobs run.
+-- aside, the keys that refused jobs, one for each, and whether any ended since it is too late for it; the caller lets the
+-- jobs run.
 -- Reads: live by primary key, holders. Decides on arrays in memory, writes each kind of decision in one statement.
 CREATE OR REPLACE FUNCTION headgate._claim(p_seqs bigint[], p_offers text[], p_limited boolean, p_alone boolean,
                                            p_caps boolean, p_known text[], p_threaded text[], p_threads integer,
-                                           p_now bigint, p_patience integer, p_ttl bigint,
+                                           p_now bigint, p_patience integer, p_ttl bigint, p_keep bigint[],
                                            OUT started bigint[], OUT touched text[], OUT unknown text[],
-                                           OUT aside boolean, OUT refused_by text[])
+                                           OUT aside boolean, OUT refused_by text[], OUT expired boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     c_unlimited CONSTANT bigint := {unlimited};
@@ -25,7 +27,9 @@ DECLARE
     v_free  bigint[];
     v_spent bigint[];
     v_sliced boolean[];
-    v_lines text[] := '{}';    -- (rate key, queue) where a job was parked in this walk
+    v_up    boolean[];         -- jobs may wait for it although some of it is free
+    v_timed boolean[];
+    v_lines text[] := '{}';    -- (such a key, queue) where a job was parked in this walk
     r       record;
     k       text;
     p       integer;
@@ -33,12 +37,15 @@ DECLARE
     v_count integer;
     kept    text[];
     v_threads integer := p_threads;
+    v_own   bigint;            -- how many units of a key the job holds already
+    late_seq bigint[] := '{}';
+    spent_seq bigint[] := '{}'; spent_at integer[] := '{}'; spent_units bigint[] := '{}';
     aside_seq bigint[] := '{}';
     lack_seq bigint[] := '{}';
     keep_seq bigint[] := '{}'; keep_key text[] := '{}';
     park_seq bigint[] := '{}'; park_key text[] := '{}'; park_units bigint[] := '{}'; park_count integer[] := '{}';
-    take_seq bigint[] := '{}'; take_key text[] := '{}';
-    save_seq bigint[] := '{}'; save_key text[] := '{}';
+    take_seq bigint[] := '{}'; take_key text[] := '{}'; take_units bigint[] := '{}';
+    save_seq bigint[] := '{}'; save_key text[] := '{}'; save_units bigint[] := '{}';
     drop_seq bigint[] := '{}'; drop_key text[] := '{}';
 BEGIN
     started := '{}';
@@ -60,7 +67,7 @@ BEGIN
         INTO v_admits, take_seq, take_key
         FROM (
             SELECT j.seq, j.use_keys[1] AS key,
-                   j.task = ANY (p_known)
+                   j.task = ANY (p_known) AND (j.start_by <= p_now) IS NOT TRUE
                    AND (o.offer IS NULL OR o.offer IS NOT DISTINCT FROM j.use_keys[1])
                    AND (j.use_keys IS NULL OR cardinality(j.use_keys) = 1 AND j.use_units = ARRAY[1::bigint]
                         AND j.use_keys[1] LIKE 'c%' AND headgate._tenant_length(j.use_keys[1]) IS NOT NULL)
@@ -70,7 +77,7 @@ BEGIN
             CROSS JOIN LATERAL (SELECT coalesce(s.offer, j.offered_by) AS offer) AS o
         ) AS c;
         v_admits := v_admits AND (
-            SELECT coalesce(bool_and(coalesce(f.number <= {offer_most}, false) AND k.jobs <= f.free), true)
+            SELECT coalesce(bool_and(coalesce(f.number <= {offer_most}, false) AND NOT f.lines_up AND k.jobs <= f.free), true)
             FROM (SELECT u.key, count(*) AS jobs FROM unnest(take_key) AS u (key) GROUP BY u.key) AS k
             CROSS JOIN LATERAL headgate._free(ARRAY[k.key], p_now) AS f);
     END IF;
@@ -84,20 +91,24 @@ BEGIN
     take_key := '{}';
     v_keys := headgate._keys_of(p_seqs);
     SELECT array_agg(f.key ORDER BY f.n), array_agg(f.free ORDER BY f.n), array_agg(0 ORDER BY f.n),
-           array_agg(f.key LIKE 'r%' OR f.number IS NULL OR f.number > {offer_most} ORDER BY f.n)
-    INTO v_keys, v_free, v_spent, v_sliced
+           array_agg(f.key LIKE 'r%' OR f.number IS NULL OR f.number > {offer_most} ORDER BY f.n),
+           array_agg(f.lines_up ORDER BY f.n), array_agg(f.timed ORDER BY f.n)
+    INTO v_keys, v_free, v_spent, v_sliced, v_up, v_timed
     FROM headgate._free(v_keys, p_now) AS f;
 
     FOR r IN
         SELECT j.seq, j.task, j.queue, j.task = ANY (p_known) AS known, o.offered_by, j.refusals, u.keys, u.units,
                (SELECT array_agg(array_position(v_keys, x.key) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS at,
-               (SELECT array_agg(x.key LIKE 'r%' AND x.key IS DISTINCT FROM o.offered_by AND EXISTS (
+               (SELECT array_agg(v_up[array_position(v_keys, x.key)] AND x.key IS DISTINCT FROM o.offered_by AND EXISTS (
                     SELECT 1 FROM headgate.live w WHERE w.state = 'waiting' AND w.waiting_on = x.key
                         AND w.queue = j.queue AND w.seq <> ALL (p_seqs)) ORDER BY x.n)
                 FROM unnest(u.keys) WITH ORDINALITY AS x (key, n)) AS lined,
                CASE WHEN j.refusals IS NULL THEN '{}'
-                    ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq) END AS own,
+                    ELSE ARRAY(SELECT h.key FROM headgate.holders h WHERE h.job = j.seq ORDER BY h.key) END AS own,
+               CASE WHEN j.refusals IS NULL THEN '{}'
+                    ELSE ARRAY(SELECT h.units FROM headgate.holders h WHERE h.job = j.seq ORDER BY h.key) END AS own_units,
+               (j.start_by <= p_now) IS TRUE AS late,
                p_threads IS NOT NULL AND j.task = ANY (p_threaded) AS threaded, j.set_aside, p_offers[s.n] AS promised
         FROM unnest(p_seqs) WITH ORDINALITY AS s (seq, n) JOIN headgate.live j ON j.seq = s.seq
              CROSS JOIN LATERAL (SELECT coalesce(p_offers[s.n], j.offered_by) AS offered_by) AS o,
@@ -124,14 +135,16 @@ BEGIN
                 keep_key := keep_key || r.promised;
             END IF;
             CONTINUE;
+        ELSIF r.late THEN
+            late_seq := late_seq || r.seq;
         ELSE
             FOR i IN 1 .. coalesce(cardinality(r.keys), 0) LOOP
-                -- Others stand in line for tokens: one that needs many would starve if each passer-by took the next.
-                IF r.lined[i]
-                   OR (cardinality(v_lines) > 0 AND r.keys[i] IS DISTINCT FROM r.offered_by
-                       AND headgate._pair(r.keys[i], r.queue) = ANY (v_lines))
-                   OR (v_free[r.at[i]] < r.units[i]
-                       AND NOT (v_free[r.at[i]] + 1 >= r.units[i] AND r.keys[i] = ANY (r.own))) THEN
+                v_own := CASE WHEN r.own <> '{}' THEN coalesce(r.own_units[array_position(r.own, r.keys[i])], 0) ELSE 0 END;
+                -- Others stand in line for more: one that needs much would starve if each passer-by took what comes.
+                IF v_free[r.at[i]] + v_own < r.units[i]
+                   OR v_own = 0 AND (r.lined[i]
+                       OR (cardinality(v_lines) > 0 AND r.keys[i] IS DISTINCT FROM r.offered_by
+                           AND headgate._pair(r.keys[i], r.queue) = ANY (v_lines))) THEN
                     refused := i;
                     EXIT;
                 END IF;
@@ -149,13 +162,16 @@ BEGIN
                         IF v_free[p] < c_unlimited THEN
                             v_free[p] := v_free[p] - r.units[i];
                             v_spent[p] := v_spent[p] + r.units[i];
+                            spent_seq := spent_seq || r.seq;
+                            spent_at := spent_at || p;
+                            spent_units := spent_units || r.units[i];
                         END IF;
                     ELSE
-                        IF v_free[p] < c_unlimited AND NOT r.keys[i] = ANY (r.own) THEN
-                            v_free[p] := v_free[p] - 1;
-                        END IF;
+                        v_free[p] := v_free[p] - r.units[i] + CASE WHEN r.own <> '{}'
+                            THEN coalesce(r.own_units[array_position(r.own, r.keys[i])], 0) ELSE 0 END;
                         take_seq := take_seq || r.seq;
                         take_key := take_key || r.keys[i];
+                        take_units := take_units || r.units[i];
                     END IF;
                 END LOOP;
                 -- Reservations end that it needs no more: of caps that were withdrawn, which nothing offers any more.
@@ -167,23 +183,21 @@ BEGIN
                 END LOOP;
                 CONTINUE;
             END IF;
-            -- Rule 7: passed over often enough, it keeps the keys before the refusing one; never for a rate wait.
+            -- Rule 7: passed over often enough, it keeps the keys before the refusing one; never for a wait for time.
             v_count := coalesce(r.refusals, 0)
                 + (r.refusals IS NOT NULL AND coalesce(r.offered_by <> r.keys[refused], false))::integer;
-            IF v_count >= p_patience AND r.keys[refused] NOT LIKE 'r%' THEN
+            IF v_count >= p_patience AND NOT v_timed[r.at[refused]] THEN
                 kept := r.keys[1 : refused - 1];
             END IF;
-            FOREACH k IN ARRAY kept LOOP
-                IF NOT k = ANY (r.own) THEN
+            FOR i IN 1 .. coalesce(cardinality(kept), 0) LOOP
+                IF NOT kept[i] = ANY (r.own) THEN
                     save_seq := save_seq || r.seq;
-                    save_key := save_key || k;
-                    p := array_position(v_keys, k);
-                    IF v_free[p] < c_unlimited THEN
-                        v_free[p] := v_free[p] - 1;
-                    END IF;
+                    save_key := save_key || kept[i];
+                    save_units := save_units || r.units[i];
+                    v_free[r.at[i]] := v_free[r.at[i]] - r.units[i];
                 END IF;
             END LOOP;
-            IF r.keys[refused] LIKE 'r%' THEN
+            IF v_up[r.at[refused]] THEN
                 touched := touched || r.keys[refused];
                 v_lines := v_lines || headgate._pair(r.keys[refused], r.queue);
             END IF;
@@ -201,9 +215,7 @@ BEGIN
                 drop_key := drop_key || k;
                 touched := touched || k;
                 p := array_position(v_keys, k);
-                IF v_free[p] < c_unlimited THEN
-                    v_free[p] := v_free[p] + 1;
-                END IF;
+                v_free[p] := v_free[p] + r.own_units[array_position(r.own, k)];
             END IF;
         END LOOP;
     END LOOP;
@@ -213,12 +225,13 @@ BEGIN
             AND h.key = d.key;
     END IF;
     IF cardinality(take_seq) + cardinality(save_seq) > 0 THEN
-        INSERT INTO headgate.holders (key, job, since, reserved)
-        SELECT t.key, t.job, p_now, t.reserved FROM (
-            SELECT a.key, a.job, false FROM unnest(take_key, take_seq) AS a (key, job)
-            UNION ALL SELECT b.key, b.job, true FROM unnest(save_key, save_seq) AS b (key, job)
-        ) AS t (key, job, reserved)
-        ON CONFLICT (key, job) DO UPDATE SET since = excluded.since, reserved = excluded.reserved, expires_at = NULL;
+        INSERT INTO headgate.holders (key, job, since, reserved, units)
+        SELECT t.key, t.job, p_now, t.reserved, t.units FROM (
+            SELECT a.key, a.job, false, a.units FROM unnest(take_key, take_seq, take_units) AS a (key, job, units)
+            UNION ALL SELECT b.key, b.job, true, b.units FROM unnest(save_key, save_seq, save_units) AS b (key, job, units)
+        ) AS t (key, job, reserved, units)
+        ON CONFLICT (key, job) DO UPDATE
+        SET since = excluded.since, reserved = excluded.reserved, units = excluded.units, expires_at = NULL;
     END IF;
     IF cardinality(park_seq) > 0 THEN
         UPDATE headgate.live j
@@ -240,9 +253,14 @@ BEGIN
     refused_by := park_key;
     FOR i IN 1 .. coalesce(cardinality(v_keys), 0) LOOP
         IF v_spent[i] > 0 THEN
-            PERFORM headgate._spend(v_keys[i], v_spent[i], p_now);
+            PERFORM headgate._spend(v_keys[i], v_spent[i], p_now, spent_seq, spent_units,
+                                    ARRAY(SELECT a = i FROM unnest(spent_at) AS a));
         END IF;
     END LOOP;
+    IF late_seq <> '{}' THEN
+        expired := true;
+        touched := touched || headgate._leave(late_seq, {expired}, p_now, p_keep);
+    END IF;
 END $$;
 
 -- What is claimed next: ready jobs and waiters that are offered room in this step, in one order.
@@ -272,8 +290,8 @@ BEGIN
     INTO seqs, keys, later, later_keys
     FROM (
         SELECT p.seq, p.key, p.n, p.served AND p.n <= p_most AS now FROM (
-            SELECT a.*, row_number() OVER (ORDER BY a.served DESC, a.place, a.priority, a.due, a.seq) AS n FROM (
-                SELECT j.seq, c.key, j.priority, j.due, array_position(p_queues, j.queue) AS place,
+            SELECT a.*, row_number() OVER (ORDER BY a.served DESC, a.place, a.priority, a.tag, a.due, a.seq) AS n FROM (
+                SELECT j.seq, c.key, j.priority, j.tag, j.due, array_position(p_queues, j.queue) AS place,
                        c.key IS NULL OR (p_queues IS NULL OR j.queue = ANY (p_queues)) AND NOT (p_paused AND EXISTS (
                            SELECT 1 FROM headgate.paused x WHERE x.queue = j.queue)) AS served
                 FROM (
@@ -283,24 +301,6 @@ BEGIN
             ) AS a
         ) AS p
     ) AS o;
-END $$;
-
--- Tokens of a rate key are spent now.   The caller holds the key's row.
-CREATE OR REPLACE FUNCTION headgate._spend(p_key text, p_units bigint, p_now bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    r record;
-BEGIN
-    SELECT * INTO r FROM headgate._rules(ARRAY[p_key]);
-    IF r.exact THEN
-        DELETE FROM headgate.meters m WHERE m.key = p_key;
-        DELETE FROM headgate.starts s WHERE s.key = p_key AND s.at <= p_now - r.period;
-        INSERT INTO headgate.starts (key, at, units, until) VALUES (p_key, p_now, p_units, p_now + r.period);
-    ELSE
-        DELETE FROM headgate.starts s WHERE s.key = p_key;
-        INSERT INTO headgate.meters AS m (key, full_at) VALUES (p_key, p_now + p_units * r."interval")
-        ON CONFLICT (key) DO UPDATE SET full_at = greatest(m.full_at, p_now) + p_units * r."interval";
-    END IF;
 END $$;
 
 -- The keys of the waiters that will probably be offered what comes back of p_keys, so that they can be locked with
@@ -316,7 +316,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT u.keys FROM headgate.live j, headgate._uses_of(j.task, j.queue, j.use_keys, j.use_units, v_caps) AS u
             WHERE j.state = 'waiting' AND j.waiting_on = k.key
-            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 2
+            ORDER BY j.queue, j.priority, j.tag, j.due, j.seq LIMIT 2
         ) AS w, unnest(w.keys) AS x (key)
     );
 END $$;

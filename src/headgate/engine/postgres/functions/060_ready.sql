@@ -1,12 +1,15 @@
 -- What there is besides plain lines of ready jobs: jobs that were set aside, paused queues, caps of tasks or queues, ready
--- suspects. In FROM it melts into the caller's plan.
+-- suspects; due jobs with a share, and newcomers that are yet to arrive. In FROM it melts into the caller's plan.
 CREATE OR REPLACE FUNCTION headgate._lines()
-RETURNS TABLE (aside boolean, paused boolean, capped boolean, suspects boolean)
+RETURNS TABLE (aside boolean, paused boolean, capped boolean, suspects boolean, shared boolean, newcomers boolean)
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT 1 FROM headgate.live j WHERE j.set_aside), EXISTS (SELECT 1 FROM headgate.paused),
            EXISTS (SELECT 1 FROM headgate.limits l WHERE l.cap AND l.kind <> 'rate')
                OR EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.cap),
-           EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0)
+           EXISTS (SELECT 1 FROM headgate.live j WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0),
+           EXISTS (SELECT 1 FROM headgate.live j WHERE j.share IS NOT NULL
+               AND (j.state = 'ready' OR j.state = 'waiting' OR j.newcomer)),
+           EXISTS (SELECT 1 FROM headgate.live j WHERE j.newcomer)
 $$;
 
 -- The lines of jobs that were set aside and that a claim has to read, the first of each at most `mosts`: those whose
@@ -44,8 +47,8 @@ END $$;
 -- p_worker, p_places   the worker that claims, and its concurrency, for which suspects it takes on
 -- p_heavy    whether these may be suspects of a level above 1
 -- `spare` says that more rows were locked than are returned: others may have passed over them meanwhile.
--- `limited` says that some of these jobs have keys or caps, were offered or refused, or are of tasks that the worker does
--- not know, or has no thread for.   p_aside, p_paused, p_capped, p_suspects   as _lines says
+-- `limited` says that some of these jobs have keys or caps, were offered or refused, are too late, or are of tasks that the
+-- worker does not know, or has no thread for.   p_aside, p_paused, p_capped, p_suspects   as _lines says
 -- A queue has ready jobs, jobs that were set aside (a line for each task and reason), and suspects. Most of the time
 -- there is one line. A grave suspect comes before all others, lighter ones where their order puts them.
 -- Locks: live (3), SKIP LOCKED.   Reads: live_ready, live_aside, live_suspects, in index order.
@@ -91,10 +94,10 @@ BEGIN
                 WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0)
         INTO seqs, limited, v_first, v_last FROM (
             SELECT j.seq, j.queue, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL OR j.refusals IS NOT NULL
-                   OR j.task <> ALL (v_able) AS limited
+                   OR j.task <> ALL (v_able) OR j.start_by <= p_now AS limited
             FROM headgate.live j
             WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0 AND j.seq <> ALL (p_except)
-            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT p_most
+            ORDER BY j.queue, j.priority, j.tag, j.due, j.seq LIMIT p_most
             FOR UPDATE SKIP LOCKED
         ) AS l;
         IF v_first IS NULL OR v_first = v_last THEN
@@ -128,32 +131,32 @@ BEGIN
     v_most := p_most - cardinality(v_grave);
     FOREACH v_queue IN ARRAY coalesce(v_queues, '{}') LOOP
         EXIT WHEN v_most <= 0;
-        SELECT array_agg(l.seq ORDER BY l.priority, l.due, l.seq), bool_or(l.limited)
+        SELECT array_agg(l.seq ORDER BY l.priority, l.tag, l.due, l.seq), bool_or(l.limited)
         INTO v_found, v_some FROM (
             SELECT r.* FROM (
-                SELECT j.seq, j.priority, j.due, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
-                       OR j.refusals IS NOT NULL OR j.task <> ALL (v_able) AS limited
+                SELECT j.seq, j.priority, j.tag, j.due, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
+                       OR j.refusals IS NOT NULL OR j.task <> ALL (v_able) OR j.start_by <= p_now AS limited
                 FROM headgate.live j
                 WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0 AND j.queue = v_queue
                     AND j.seq <> ALL (p_except)
-                ORDER BY j.priority, j.due, j.seq
+                ORDER BY j.priority, j.tag, j.due, j.seq
                 LIMIT v_most
                 FOR UPDATE SKIP LOCKED
             ) AS r
             UNION ALL
             SELECT a.* FROM unnest(v_queues_of, v_tasks_of, v_lacking_of, v_most_of) AS s (queue, task, lacks, most)
             CROSS JOIN LATERAL (
-                SELECT j.seq, j.priority, j.due, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
-                       OR j.refusals IS NOT NULL OR j.task <> ALL (v_able)
+                SELECT j.seq, j.priority, j.tag, j.due, j.use_keys IS NOT NULL OR j.offered_by IS NOT NULL
+                       OR j.refusals IS NOT NULL OR j.task <> ALL (v_able) OR j.start_by <= p_now
                 FROM headgate.live j
                 WHERE j.set_aside AND j.queue = v_queue AND j.task = s.task AND j.lacks_thread = s.lacks
                     AND least(j.suspicion, 1) = 0 AND j.seq <> ALL (p_except)
-                ORDER BY j.priority, j.due, j.seq
+                ORDER BY j.priority, j.tag, j.due, j.seq
                 LIMIT least(v_most, s.most)
                 FOR UPDATE SKIP LOCKED
             ) AS a WHERE s.queue = v_queue
             UNION ALL
-            SELECT j.seq, j.priority, j.due, true FROM headgate.live j
+            SELECT j.seq, j.priority, j.tag, j.due, true FROM headgate.live j
             WHERE j.seq = ANY (v_suspects) AND j.seq <> ALL (v_grave) AND j.queue = v_queue
         ) AS l;
         limited := limited OR coalesce(v_some, false);
@@ -164,8 +167,8 @@ BEGIN
     END LOOP;
 
     IF p_queues IS NULL AND cardinality(v_queues) > 1 THEN
-        SELECT array_agg(m.seq ORDER BY m.priority, m.due, m.seq) INTO seqs FROM (
-            SELECT j.seq, j.priority, j.due FROM headgate.live j WHERE j.seq = ANY (seqs)) AS m;
+        SELECT array_agg(m.seq ORDER BY m.priority, m.tag, m.due, m.seq) INTO seqs FROM (
+            SELECT j.seq, j.priority, j.tag, j.due FROM headgate.live j WHERE j.seq = ANY (seqs)) AS m;
     END IF;
     seqs := v_grave || seqs;
     spare := cardinality(seqs) > p_most;
@@ -216,21 +219,21 @@ BEGIN
             WHERE NOT EXISTS (SELECT 1 FROM headgate.paused x WHERE x.queue = q.queue) GROUP BY q.queue
         )
         SELECT l.seq, l.task = ANY (p_able) AS able, l.suspicion FROM (
-            SELECT w.*, q.n, row_number() OVER (PARTITION BY q.n ORDER BY w.gravity DESC, w.priority, w.due, w.seq)
+            SELECT w.*, q.n, row_number() OVER (PARTITION BY q.n ORDER BY w.gravity DESC, w.priority, w.tag, w.due, w.seq)
                        AS place
             FROM queues q CROSS JOIN LATERAL (
-                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, {grave}) AS gravity, j.priority, j.due
+                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, {grave}) AS gravity, j.priority, j.tag, j.due
                  FROM headgate.live j
                  WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0 AND j.queue = q.queue
                      AND least(j.suspicion, {grave}) <= v_most AND j.seq <> ALL (p_except)
-                 ORDER BY least(j.suspicion, {grave}) DESC, j.priority, j.due, j.seq LIMIT p_most)
+                 ORDER BY least(j.suspicion, {grave}) DESC, j.priority, j.tag, j.due, j.seq LIMIT p_most)
                 UNION ALL
-                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, {grave}), j.priority, j.due
+                (SELECT j.seq, j.task, j.suspicion, least(j.suspicion, {grave}), j.priority, j.tag, j.due
                  FROM unnest(p_aside_queues, p_aside_tasks, p_lacking) AS a (queue, task, lacks)
                  JOIN headgate.live j ON j.set_aside AND j.queue = a.queue AND j.task = a.task
                      AND j.lacks_thread = a.lacks AND least(j.suspicion, 1) = 1
                  WHERE a.queue = q.queue AND least(j.suspicion, {grave}) <= v_most AND j.seq <> ALL (p_except)
-                 ORDER BY least(j.suspicion, {grave}) DESC, j.priority, j.due, j.seq LIMIT p_most)
+                 ORDER BY least(j.suspicion, {grave}) DESC, j.priority, j.tag, j.due, j.seq LIMIT p_most)
             ) AS w
         ) AS l WHERE l.place <= p_most ORDER BY l.gravity DESC, l.n, l.place
     LOOP
@@ -250,4 +253,32 @@ BEGIN
     INTO grave, light FROM (
         SELECT j.seq, j.suspicion FROM headgate.live j WHERE j.seq = ANY (v_found) AND j.state = 'ready'
             AND j.suspicion > 0 FOR UPDATE SKIP LOCKED) AS h;
+END $$;
+
+-- The next newcomers that are to arrive, held, in the order of lines: of each queue that a worker serves, or of as many as
+-- it may well serve (NULL), so many. In that order one of a quiet share need not wait until those of a noisy one arrived.
+-- Locks: live (3), SKIP LOCKED.   Reads: live_newcomers, one step for each queue.
+CREATE OR REPLACE FUNCTION headgate._newcomers(p_queues text[], p_most integer) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    c_queues CONSTANT integer := 64;
+    v_queues text[] := p_queues;
+    v_queue  text;
+    v_seqs   bigint[] := '{}';
+BEGIN
+    IF v_queues IS NULL THEN
+        WITH RECURSIVE q (queue, n) AS (
+            SELECT min(j.queue), 1 FROM headgate.live j WHERE j.newcomer
+            UNION ALL
+            SELECT (SELECT min(j.queue) FROM headgate.live j WHERE j.newcomer AND j.queue > q.queue), q.n + 1
+            FROM q WHERE q.queue IS NOT NULL AND q.n < c_queues
+        )
+        SELECT array_agg(q.queue) INTO v_queues FROM q WHERE q.queue IS NOT NULL;
+    END IF;
+    FOREACH v_queue IN ARRAY coalesce(v_queues, '{}') LOOP
+        v_seqs := v_seqs || ARRAY(
+            SELECT j.seq FROM headgate.live j WHERE j.newcomer AND j.queue = v_queue
+            ORDER BY j.queue, j.priority, j.tag, j.due, j.seq LIMIT p_most FOR UPDATE SKIP LOCKED);
+    END LOOP;
+    RETURN v_seqs;
 END $$;

@@ -196,5 +196,8 @@ LANGUAGE sql STABLE AS $$
                  (SELECT min(t.at) FROM headgate.timers t),
                  (SELECT min(w.lease_until) FROM headgate.workers w),
                  (SELECT min(h.expires_at) FROM headgate.holders h WHERE h.expires_at IS NOT NULL),
-                 (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL))
+                 (SELECT min(o.until) FROM headgate.overrides o WHERE o.until IS NOT NULL),
+                 (SELECT min(j.start_by) FROM headgate.live j WHERE j.start_by IS NOT NULL),
+                 (SELECT min(s.until) FROM headgate.shares s WHERE s.until IS NOT NULL),
+                 (SELECT min(g.wide_at) FROM headgate.gates g))
 $$;

@@ -1,4 +1,4 @@
--- A worker's step: lock, settle and give back, offer, claim, answer.
+-- A worker's step: lock, settle and give back, let newcomers arrive, offer, claim, answer.
 -- p_worker    the worker; p_jobs … p_times are its reports, at most one of each attempt besides progress (kind p)
 -- p_number    the number of this message, larger than that of every message of the registration before (rule 13); NULL:
 --             not numbered
@@ -32,6 +32,7 @@ LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off S
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
+    c_newcomers CONSTANT integer := 16;
     v_worker  record;
     v_end     record;          -- what became of the reported attempts
     v_ready   record;          -- ready jobs that may be claimed
@@ -47,6 +48,7 @@ DECLARE
     v_left    bigint[] := '{}';
     v_unknown text[] := '{}';
     v_parked  text[] := '{}';
+    v_new     bigint[] := '{}';  -- newcomers that arrive in this step
     v_threads integer := CASE WHEN p_threads < p_want THEN greatest(0, p_threads) END;  -- NULL: enough for all it wants
     v_sync    integer;         -- how many of what is claimed now need a thread
     v_began   integer;         -- how many of these began
@@ -56,6 +58,7 @@ DECLARE
     v_asked   integer;
     v_anew    boolean;         -- the ready jobs are to be found anew
     v_all     boolean := false;
+    v_expired boolean := false;  -- jobs that should have been started by now ended
 BEGIN
     -- lock: the rules, the worker, what it reports of
     PERFORM pg_advisory_xact_lock_shared(1212629332, {lock});  -- as _hold_rules does
@@ -77,7 +80,7 @@ BEGIN
     ended := cardinality(p_jobs) > 0;
     wake := false;
     IF ended AND NOT 's' = ALL (p_kinds) THEN
-        v_each := 'r' = ANY (p_kinds) OR EXISTS (
+        v_each := p_kinds && ARRAY['r', 't', 'w'] OR EXISTS (
             SELECT 1 FROM unnest(p_kinds, p_times) AS r (kind, pause) WHERE r.kind IN ('f', 'z') AND r.pause <= 0);
         wake := v_each OR p_kinds && ARRAY['f', 'z'];
         v_seqs := headgate._seqs_of(p_jobs);
@@ -93,6 +96,11 @@ BEGIN
     -- lock: all keys that this step will need, as far as it can see, at once
     IF v_each THEN
         v_keys := headgate._keys_of(v_seqs);
+    END IF;
+    IF v_worker.newcomers THEN
+        -- (Before what is ready is locked: some of it may leave for them.)
+        v_new := headgate._newcomers(p_queues, p_want + c_newcomers);
+        v_keys := v_keys || headgate._keys_of(v_new);
     END IF;
     IF v_wanted > 0 THEN
         v_ready := headgate._ready(p_queues, v_worker.tasks, v_worker.threaded, v_threads, v_wanted, '{}', p_worker,
@@ -120,10 +128,14 @@ BEGIN
                                     v_touched);
         v_touched := v_end.touched;
     END IF;
+    IF v_new <> '{}' THEN
+        v_touched := headgate._arrive(v_new, at, p_keep, v_touched, false);
+        wake := true;
+    END IF;
 
     -- offer, claim: in rounds, since refused jobs may let others be offered
     v_offer := headgate._next(v_touched, at, v_worker.tasks);
-    v_anew := v_each;
+    v_anew := v_each OR v_new <> '{}';
     WHILE v_wanted > 0 AND v_looks > 0 LOOP
         v_asked := least(v_wanted, v_looks);
         IF cardinality(v_offer.seqs) > 0 AND (v_offer.suspects OR v_worker.suspects) THEN
@@ -161,7 +173,7 @@ BEGIN
             v_next.seqs, v_next.keys, v_ready.limited OR cardinality(v_offer.seqs) > 0 OR v_short,
             v_ready.seqs = '{}' AND v_offer.alone AND NOT v_worker.capped AND p_patience > 0 AND NOT v_short,
             v_worker.capped, v_worker.tasks, v_worker.threaded, CASE WHEN v_short THEN v_threads END, at, p_patience,
-            p_ttl);
+            p_ttl, p_keep);
         IF v_sync > 0 THEN
             v_began := headgate._count_of(v_claim.started, v_worker.threaded);
             v_threads := v_threads - v_began;
@@ -172,7 +184,9 @@ BEGIN
             RETURN QUERY UPDATE headgate.live j
             SET state = 'running', worker = p_worker, attempt = j.attempt + 1, tries = j.tries + 1,
                 started_at = exchange.at, error = NULL, waiting_on = NULL, offered_by = NULL, units = 0,
-                set_aside = false, lacks_thread = false
+                set_aside = false, lacks_thread = false, start_by = NULL,
+                unique_until = CASE WHEN j.attempt = 0 THEN exchange.at + o.unique_for ELSE j.unique_until END,
+                key_free = j.key_free OR coalesce(o.updates AND j.unique_key IS NOT NULL, false)
             FROM unnest(v_claim.started) WITH ORDINALITY AS r (seq, n) JOIN headgate.jobs o ON o.seq = r.seq
             WHERE j.seq = r.seq
             RETURNING r.n - v_wanted, o.id, j.attempt, o.task, o.queue, o.args, o.tenant, o.priority, j.tries, o.retry,
@@ -181,11 +195,15 @@ BEGIN
                 j.suspicion, NULL::bigint, j.use_keys IS NULL OR headgate._are_uses(j.use_keys, j.use_units),
                 o.headers, NULL::text[];
             v_wanted := v_wanted - cardinality(v_claim.started);
+            IF v_worker.shared OR v_each THEN
+                PERFORM headgate._advance(v_claim.started);
+            END IF;
         END IF;
         -- While a job that is set aside was held here, another worker that has a use for it may have passed it over.
         wake := wake OR v_claim.aside;
         v_unknown := v_unknown || v_claim.unknown;
         v_parked := v_parked || v_claim.refused_by;
+        v_expired := v_expired OR coalesce(v_claim.expired, false);
         v_seen := v_seen || v_touched;
         v_touched := v_claim.touched || CASE WHEN v_offer.cut THEN v_offer.keys END;
         v_offer := headgate._next(v_touched, at, v_worker.tasks);
@@ -202,6 +220,7 @@ BEGIN
     IF ended THEN
         refused := v_end.refused;
     END IF;
+    ended := ended OR v_expired OR v_new <> '{}';
     IF cardinality(v_unknown) > 0 THEN
         set_aside := ARRAY(SELECT u.task FROM unnest(v_unknown) WITH ORDINALITY AS u (task, n) GROUP BY u.task
             ORDER BY min(u.n));

@@ -1,19 +1,43 @@
 -- Limits are data: declare, override, compute. A change is written under the exclusive rules (1), which costs a few rows;
 -- the waiters of its keys are then offered what there is room for, slice by slice (follow).
 
+-- What a store keeps of a declaration, and whether it is anything new. What comes with single jobs (`by_job`) does not
+-- change the number of other keys: jobs bring their numbers from then on (in_force.py: declared_anew).
+-- (What the release before declares says nothing of the later fields.)   p_declared   JSON array of limits
+CREATE OR REPLACE FUNCTION headgate._anew(p_declared json)
+RETURNS TABLE (n bigint, name text, kind text, max bigint, period bigint, burst bigint, algorithm text, sized boolean,
+               estimated boolean, adaptive boolean, per_key boolean, when_full text, max_waiting bigint, on_overflow text,
+               differs boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT a.n, a.name, a.kind, a.max, a.period, a.burst, a.algorithm, a.sized, a.estimated, a.adaptive, a.per_key,
+           a.when_full, a.max_waiting, a.on_overflow,
+           l.name IS NULL
+           OR (l.kind, l.max, l.period, l.burst, l.algorithm, l.sized, l.estimated, l.adaptive, l.per_key, l.when_full,
+               l.max_waiting, l.on_overflow)
+              IS DISTINCT FROM (a.kind, a.max, a.period, a.burst, a.algorithm, a.sized, a.estimated, a.adaptive, a.per_key,
+               a.when_full, a.max_waiting, a.on_overflow)
+    FROM (
+        SELECT d.n, d.name, d.kind, CASE WHEN d.by_job AND k.name IS NOT NULL THEN k.max ELSE d.max END AS max, d.period,
+               d.burst, d.algorithm, coalesce(d.sized, false) AS sized, coalesce(d.estimated, false) AS estimated,
+               coalesce(d.adaptive, false) AS adaptive,
+               coalesce(d.per_key, false) OR coalesce(k.per_key, false)
+               OR coalesce(d.by_job AND k.name IS NOT NULL AND d.max IS DISTINCT FROM k.max, false) AS per_key,
+               coalesce(d.when_full, 'wait') AS when_full, d.max_waiting,
+               coalesce(d.on_overflow, 'refuse') AS on_overflow
+        FROM ROWS FROM (json_to_recordset(p_declared) AS (name text, kind text, max bigint, period bigint, burst bigint,
+            algorithm text, sized boolean, estimated boolean, adaptive boolean, per_key boolean, when_full text,
+            max_waiting bigint, on_overflow text, by_job boolean))
+            WITH ORDINALITY AS d (name, kind, max, period, burst, algorithm, sized, estimated, adaptive, per_key,
+                                  when_full, max_waiting, on_overflow, by_job, n)
+        LEFT JOIN headgate.limits k ON k.name = d.name
+    ) AS a LEFT JOIN headgate.limits l ON l.name = a.name
+$$;
+
 -- Whether a declaration says anything new.   p_declared   JSON array of limits
 CREATE OR REPLACE FUNCTION headgate._differs(p_declared json) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RETURN (
-        SELECT EXISTS (
-            SELECT 1 FROM json_to_recordset(p_declared) AS d (name text, kind text, max bigint, period bigint,
-                burst bigint, algorithm text)
-            LEFT JOIN headgate.limits l ON l.name = d.name
-            WHERE l.name IS NULL
-               OR (l.kind, l.max, l.period, l.burst, l.algorithm) IS DISTINCT FROM (d.kind, d.max, d.period, d.burst,
-                   d.algorithm))
-    );
+    RETURN EXISTS (SELECT 1 FROM headgate._anew(p_declared) AS d WHERE d.differs);
 END $$;
 
 -- Write what differs and note which limits changed; returns whether any did. The caller changes the rules.
@@ -33,19 +57,19 @@ BEGIN
             USING ERRCODE = 'HG005', DETAIL = json_build_array(other.name, other.kind, other.wanted)::text;
     END IF;
     v_raised := ARRAY(
-        SELECT d.name FROM json_to_recordset(p_declared) AS d (name text, max bigint)
-        JOIN headgate.limits l ON l.name = d.name WHERE l.kind = 'rate' OR headgate._raises(l.max, d.max));
+        SELECT d.name FROM headgate._anew(p_declared) AS d JOIN headgate.limits l ON l.name = d.name
+        WHERE l.kind = 'rate' OR headgate._raises(l.max, d.max) OR d.adaptive OR d.per_key OR l.adaptive OR l.per_key);
     WITH written AS (
-        INSERT INTO headgate.limits AS l (name, kind, max, period, burst, algorithm)
-        SELECT DISTINCT ON (d.name) d.name, d.kind, d.max, d.period, d.burst, d.algorithm
-        FROM ROWS FROM (json_to_recordset(p_declared) AS (name text, kind text, max bigint, period bigint, burst bigint,
-            algorithm text))
-            WITH ORDINALITY AS d (name, kind, max, period, burst, algorithm, n)
-        ORDER BY d.name, d.n DESC
+        INSERT INTO headgate.limits AS l (name, kind, max, period, burst, algorithm, sized, estimated, adaptive, per_key,
+                                          when_full, max_waiting, on_overflow)
+        SELECT DISTINCT ON (d.name) d.name, d.kind, d.max, d.period, d.burst, d.algorithm, d.sized, d.estimated,
+               d.adaptive, d.per_key, d.when_full, d.max_waiting, d.on_overflow
+        FROM headgate._anew(p_declared) AS d WHERE d.differs ORDER BY d.name, d.n DESC
         ON CONFLICT (name) DO UPDATE
-        SET max = excluded.max, period = excluded.period, burst = excluded.burst, algorithm = excluded.algorithm
-        WHERE (l.max, l.period, l.burst, l.algorithm)
-            IS DISTINCT FROM (excluded.max, excluded.period, excluded.burst, excluded.algorithm)
+        SET max = excluded.max, period = excluded.period, burst = excluded.burst, algorithm = excluded.algorithm,
+            sized = excluded.sized, estimated = excluded.estimated, adaptive = excluded.adaptive,
+            per_key = excluded.per_key, when_full = excluded.when_full, max_waiting = excluded.max_waiting,
+            on_overflow = excluded.on_overflow
         RETURNING l.name
     )
     SELECT array_agg(w.name) INTO v_names FROM written w;
@@ -154,9 +178,7 @@ BEGIN
     SELECT 'c0:' || c.name, j.seq, p_now, false
     FROM unnest(p_names) AS c (name) JOIN headgate.live j ON j.state = 'running'
         AND c.name IN ('task:' || j.task, 'queue:' || j.queue)
-    LEFT JOIN headgate.limits l ON l.name = c.name
-    WHERE l.kind <> 'rate' OR (l.kind IS NULL AND EXISTS (
-        SELECT 1 FROM headgate.overrides o WHERE o.name = c.name AND o.value IS NULL AND o.tenant IS NULL))
+    WHERE headgate._is_cap(c.name)
     ON CONFLICT DO NOTHING;
 END $$;
 
@@ -208,9 +230,9 @@ BEGIN
     PERFORM headgate._adopt(ARRAY[p_name], headgate._now(p_now));
     -- Numbers that fell make no room. What the scope had before, or has now without an override, is known where that is
     -- the declared number of the whole name.
-    SELECT l.kind, l.max INTO v_limit FROM headgate.limits l WHERE l.name = p_name;
+    SELECT l.kind, l.max, l.adaptive OR l.per_key AS own INTO v_limit FROM headgate.limits l WHERE l.name = p_name;
     IF v_limit.kind IS DISTINCT FROM 'rate' AND (NOT (v_new OR p_clear)
-        OR p_value IS NULL AND p_tenant IS NULL AND v_limit.kind = 'concurrency') THEN
+        OR p_value IS NULL AND p_tenant IS NULL AND v_limit.kind = 'concurrency' AND NOT v_limit.own) THEN
         IF NOT headgate._raises(CASE WHEN v_new THEN v_limit.max ELSE v_before END,
                                 CASE WHEN p_clear THEN v_limit.max ELSE p_max END) THEN
             RETURN;
@@ -219,23 +241,45 @@ BEGIN
     PERFORM headgate._changed(ARRAY[p_name || coalesce('=' || p_value, '')]);
 END $$;
 
--- The number computed for one key of a floating limit, acting at once. A step that decides on the key holds its row, so
--- the rules need not stand still.
+-- The number computed for one key of a floating limit, or learnt for one of an adaptive limit, acting at once; false where
+-- nothing was offered. A step that decides on the key holds its row, so the rules need not stand still.
 -- Locks: rules (1), the key (4), waiters (5).
 CREATE OR REPLACE FUNCTION headgate.compute(p_key text, p_max bigint, p_now bigint, p_ttl bigint, p_by text)
     RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
-DECLARE
-    v_now     bigint;
-    v_offered integer;
 BEGIN
     PERFORM headgate._hold_rules();
     PERFORM headgate._lock_keys(ARRAY[p_key]);
-    v_now := headgate._now(p_now);
-    INSERT INTO headgate.computed (key, max, at) VALUES (p_key, p_max, v_now)
-    ON CONFLICT (key) DO UPDATE SET max = excluded.max, at = excluded.at;
-    v_offered := headgate._offer(ARRAY[p_key], v_now, p_ttl);
+    RETURN headgate._compute(p_key, p_max, NULL, headgate._now(p_now), p_ttl, p_by);
+END $$;
+
+-- The number learnt for one key of an adaptive limit, and why, only if the one in force, overrides aside, is p_seen.
+-- `done` says whether it was; `offered` whether waiters were offered anything.   Locks: as compute
+CREATE OR REPLACE FUNCTION headgate.learn(p_key text, p_max bigint, p_seen bigint, p_reason text, p_now bigint, p_ttl bigint,
+                                          p_by text, OUT done boolean, OUT offered boolean)
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    PERFORM headgate._hold_rules();
+    PERFORM headgate._lock_keys(ARRAY[p_key]);
+    offered := false;
+    done := (SELECT f.own IS NOT DISTINCT FROM p_seen FROM headgate._in_force(ARRAY[p_key]) AS f);
+    IF done THEN
+        offered := headgate._compute(p_key, p_max, p_reason, headgate._now(p_now), p_ttl, p_by);
+    END IF;
+END $$;
+
+-- Write a key's number, and offer what room it makes.   The caller holds the key.
+CREATE OR REPLACE FUNCTION headgate._compute(p_key text, p_max bigint, p_reason text, p_now bigint, p_ttl bigint, p_by text)
+    RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_offered integer;
+BEGIN
+    INSERT INTO headgate.computed (key, max, at, reason) VALUES (p_key, p_max, p_now, p_reason)
+    ON CONFLICT (key) DO UPDATE SET max = excluded.max, at = excluded.at, reason = excluded.reason;
+    v_offered := headgate._offer(ARRAY[p_key], p_now, p_ttl);
     PERFORM headgate.wake(v_offered > 0, false, p_by);
     RETURN v_offered > 0;
 END $$;

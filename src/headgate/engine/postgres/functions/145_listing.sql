@@ -8,7 +8,7 @@ RETURNS TABLE (key text, held bigint, waiting bigint)
 LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_incremental_sort = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
-    SELECT k.key, (SELECT count(*) FROM headgate.holders h WHERE h.key = k.key),
+    SELECT k.key, (SELECT coalesce(sum(h.units), 0)::bigint FROM headgate.holders h WHERE h.key = k.key),
            (SELECT count(*) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key)
     FROM headgate.keys k LEFT JOIN headgate.computed c ON c.key = k.key
     WHERE headgate._name(k.key) = p_name AND k.key > p_after AND (p_before IS NULL OR coalesce(c.at, 0) < p_before)
@@ -17,8 +17,8 @@ SET enable_mergejoin = off SET jit = off AS $$
     ORDER BY headgate._name(k.key), k.key LIMIT p_most
 $$;
 
--- Those that are held, waited for, computed or overridden, in the order of a listing.   p_most   NULL: all
--- Reads: keys_text, computed_text, overrides_name, holders, live_waiting.
+-- Those that are held, waited for, computed, brought, throttled or overridden, in the order of a listing.   p_most   NULL: all
+-- Reads: keys_text, computed_text, brought_text, gates, overrides_name, holders, live_waiting.
 CREATE OR REPLACE FUNCTION headgate._listed_keys(p_name text, p_text text, p_tenant text, p_most integer)
 RETURNS TABLE (key text, held bigint, waiting bigint)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
@@ -38,6 +38,13 @@ BEGIN
         WHERE headgate._name(c.key) = p_name AND (headgate._text(c.key), headgate._tenant(c.key)) > (p_text, p_tenant)
         ORDER BY headgate._name(c.key), headgate._text(c.key), headgate._tenant(c.key) LIMIT p_most);
     v_keys := v_keys || ARRAY(
+        SELECT b.key FROM headgate.brought b
+        WHERE headgate._name(b.key) = p_name AND (headgate._text(b.key), headgate._tenant(b.key)) > (p_text, p_tenant)
+        ORDER BY headgate._name(b.key), headgate._text(b.key), headgate._tenant(b.key) LIMIT p_most);
+    v_keys := v_keys || ARRAY(
+        SELECT g.key FROM headgate.gates g
+        WHERE headgate._name(g.key) = p_name AND (headgate._text(g.key), headgate._tenant(g.key)) > (p_text, p_tenant));
+    v_keys := v_keys || ARRAY(
         SELECT i.key FROM headgate.overrides o LEFT JOIN headgate.limits l ON l.name = o.name
         CROSS JOIN LATERAL (
             SELECT CASE WHEN l.kind = 'rate' THEN 'r' ELSE 'c' END || length(coalesce(o.tenant, '')) || ':'
@@ -45,7 +52,7 @@ BEGIN
         WHERE o.name = p_name AND (o.value IS NOT NULL OR o.tenant IS NOT NULL)
           AND (headgate._text(i.key), headgate._tenant(i.key)) > (p_text, p_tenant));
     RETURN QUERY
-    SELECT u.key, (SELECT count(*) FROM headgate.holders h WHERE h.key = u.key),
+    SELECT u.key, (SELECT coalesce(sum(h.units), 0)::bigint FROM headgate.holders h WHERE h.key = u.key),
            (SELECT count(*) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = u.key)
     FROM (SELECT DISTINCT d.key FROM unnest(v_keys) AS d (key)) AS u
     ORDER BY headgate._text(u.key) COLLATE "C", headgate._tenant(u.key) COLLATE "C" LIMIT p_most;
@@ -61,6 +68,7 @@ LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     c_first CONSTANT integer := 100;
+    v_whole boolean;
     v_keys  bigint;            -- how many are asked: idle keys have rows, too, for a while
 BEGIN
     SELECT count(*) INTO waiting FROM (
@@ -68,11 +76,11 @@ BEGIN
         LIMIT p_most) AS w;
     exact := coalesce(waiting < p_most, true);
     v_keys := CASE WHEN exact THEN 4 * p_most ELSE c_first END;
-    SELECT count(*) INTO held FROM (
-        SELECT 1 FROM (SELECT k.key FROM headgate.keys k WHERE headgate._name(k.key) = p_name LIMIT v_keys) AS a
+    SELECT coalesce(sum(h.units), 0)::bigint, count(*) < p_most INTO held, v_whole FROM (
+        SELECT h.units FROM (SELECT k.key FROM headgate.keys k WHERE headgate._name(k.key) = p_name LIMIT v_keys) AS a
         JOIN headgate.holders h ON h.key = a.key LIMIT p_most) AS h;
     IF exact AND p_most IS NOT NULL THEN
-        exact := held < p_most AND (
+        exact := v_whole AND (
             SELECT 1 FROM headgate.keys k WHERE headgate._name(k.key) = p_name OFFSET v_keys LIMIT 1) IS NULL;
     END IF;
 END $$;
@@ -136,32 +144,32 @@ BEGIN
     WITH RECURSIVE plain (queue, priority, due) AS (
         (SELECT j.queue, j.priority, j.due FROM headgate.live j
          WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0
-         ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 1)
+         ORDER BY j.queue, j.priority, j.tag, j.due, j.seq LIMIT 1)
         UNION ALL
         SELECT n.* FROM plain p CROSS JOIN LATERAL (
             SELECT j.queue, j.priority, j.due FROM headgate.live j
             WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion = 0 AND (j.queue, j.priority) > (p.queue, p.priority)
-            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 1) AS n
+            ORDER BY j.queue, j.priority, j.tag, j.due, j.seq LIMIT 1) AS n
     ), suspects (queue, level, priority, due) AS (
         (SELECT j.queue, -least(j.suspicion, 3), j.priority, j.due FROM headgate.live j
          WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0
-         ORDER BY j.queue, least(j.suspicion, 3) DESC, j.priority, j.due, j.seq LIMIT 1)
+         ORDER BY j.queue, least(j.suspicion, 3) DESC, j.priority, j.tag, j.due, j.seq LIMIT 1)
         UNION ALL
         SELECT n.* FROM suspects s CROSS JOIN LATERAL (
             SELECT j.queue, -least(j.suspicion, 3), j.priority, j.due FROM headgate.live j
             WHERE j.state = 'ready' AND NOT j.set_aside AND j.suspicion > 0 AND j.queue >= s.queue
               AND (j.queue, -least(j.suspicion, 3), j.priority) > (s.queue, s.level, s.priority)
-            ORDER BY j.queue, least(j.suspicion, 3) DESC, j.priority, j.due, j.seq LIMIT 1) AS n
+            ORDER BY j.queue, least(j.suspicion, 3) DESC, j.priority, j.tag, j.due, j.seq LIMIT 1) AS n
     ), aside (queue, task, lacks, suspect, priority, due) AS (
         (SELECT j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.due FROM headgate.live j
          WHERE j.set_aside
-         ORDER BY j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.due, j.seq LIMIT 1)
+         ORDER BY j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.tag, j.due, j.seq LIMIT 1)
         UNION ALL
         SELECT n.* FROM aside a CROSS JOIN LATERAL (
             SELECT j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.due FROM headgate.live j
             WHERE j.set_aside AND (j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority)
                 > (a.queue, a.task, a.lacks, a.suspect, a.priority)
-            ORDER BY j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.due, j.seq LIMIT 1) AS n
+            ORDER BY j.queue, j.task, j.lacks_thread, least(j.suspicion, 1), j.priority, j.tag, j.due, j.seq LIMIT 1) AS n
     ), noted (key) AS MATERIALIZED (
         SELECT DISTINCT r.key FROM (
             SELECT c.key FROM headgate.rechecks c WHERE c.ctid > '(0,0)'::tid LIMIT c_keys) AS r
@@ -169,12 +177,12 @@ BEGIN
         SELECT h.* FROM noted k CROSS JOIN LATERAL (
             SELECT j.waiting_on, j.queue, j.priority, j.due, j.unseen FROM headgate.live j
             WHERE j.state = 'waiting' AND j.waiting_on = k.key
-            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 1) AS h
+            ORDER BY j.queue, j.priority, j.tag, j.due, j.seq LIMIT 1) AS h
         UNION ALL
         SELECT n.* FROM newcomers w CROSS JOIN LATERAL (
             SELECT j.waiting_on, j.queue, j.priority, j.due, j.unseen FROM headgate.live j
             WHERE j.state = 'waiting' AND j.waiting_on = w.key AND (j.queue, j.priority) > (w.queue, w.priority)
-            ORDER BY j.queue, j.priority, j.due, j.seq LIMIT 1) AS n
+            ORDER BY j.queue, j.priority, j.tag, j.due, j.seq LIMIT 1) AS n
     )
     SELECT o.queue, min(o.due) FROM (
         SELECT p.queue, p.due FROM plain p UNION ALL SELECT s.queue, s.due FROM suspects s

@@ -16,7 +16,7 @@ BEGIN
         SELECT g.key FROM (
             SELECT p.key, count(*) AS waiting FROM (
                 SELECT j.waiting_on AS key FROM headgate.live j WHERE j.state = 'waiting'
-                ORDER BY j.waiting_on, j.queue, j.priority, j.due, j.seq LIMIT c_places) AS p
+                ORDER BY j.waiting_on, j.queue, j.priority, j.tag, j.due, j.seq LIMIT c_places) AS p
             GROUP BY p.key
         ) AS g ORDER BY g.waiting DESC, g.key LIMIT p_most);
     RETURN QUERY
@@ -29,10 +29,10 @@ END $$;
 CREATE OR REPLACE FUNCTION headgate._key_counts(p_keys text[], p_most bigint)
 RETURNS TABLE (key text, n bigint, held bigint, waiting bigint, exact boolean)
 LANGUAGE sql STABLE AS $$
-    SELECT u.key COLLATE "C", u.n, h.jobs, w.jobs, h.jobs < p_most AND w.jobs < p_most
+    SELECT u.key COLLATE "C", u.n, h.units, w.jobs, h.jobs < p_most AND w.jobs < p_most
     FROM unnest(p_keys) WITH ORDINALITY AS u (key, n)
-    CROSS JOIN LATERAL (SELECT count(*) AS jobs FROM (
-        SELECT 1 FROM headgate.holders o WHERE o.key = u.key LIMIT p_most) AS c) AS h
+    CROSS JOIN LATERAL (SELECT count(*) AS jobs, coalesce(sum(c.units), 0)::bigint AS units FROM (
+        SELECT o.units FROM headgate.holders o WHERE o.key = u.key LIMIT p_most) AS c) AS h
     CROSS JOIN LATERAL (SELECT count(*) AS jobs FROM (
         SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = u.key LIMIT p_most) AS c) AS w
     ORDER BY u.n
@@ -52,26 +52,27 @@ DECLARE
     v_now     bigint := headgate._now(p_now);
 BEGIN
     RETURN QUERY
-    SELECT c.held, c.waiting, c.exact, f.free, CASE WHEN f.free = 0 AND c.key LIKE 'r%'
-                                                    THEN headgate._when(c.key, 1, v_now) END, h.first, w.first
+    SELECT c.held, c.waiting, c.exact, f.free, CASE WHEN f.free > 0 THEN NULL
+                                                    WHEN c.key LIKE 'r%' THEN headgate._when(c.key, 1, v_now)
+                                                    ELSE headgate._opens_further(c.key, v_now) END, h.first, w.first
     FROM headgate._key_counts(p_keys, greatest(c_least, c_counted / greatest(1, cardinality(p_keys)))) AS c
     CROSS JOIN LATERAL (SELECT CASE WHEN x.free < {unlimited} THEN greatest(0, x.free) END AS free
                         FROM headgate._free(ARRAY[c.key], v_now) AS x) AS f
     CROSS JOIN LATERAL (
-        SELECT coalesce(json_agg(json_build_array(j.id, j.task, l.worker, o.since, o.reserved) ORDER BY o.since, o.job),
+        SELECT coalesce(json_agg(json_build_array(j.id, j.task, l.worker, o.since, o.reserved, o.units) ORDER BY o.since, o.job),
                         '[]') AS first
         FROM (SELECT i.* FROM headgate.holders i WHERE i.key = c.key ORDER BY i.since, i.job LIMIT p_holders) AS o
         JOIN headgate.jobs j ON j.seq = o.job LEFT JOIN headgate.live l ON l.seq = o.job) AS h
     CROSS JOIN LATERAL (
         SELECT coalesce(json_agg(json_build_array(j.id, o.task, o.queue, o.tenant, o.priority, o.due)
-                                 ORDER BY o.priority, o.due, o.seq), '[]') AS first
+                                 ORDER BY o.priority, o.tag, o.due, o.seq), '[]') AS first
         FROM headgate._line(c.key, p_waiters) AS o JOIN headgate.jobs j ON j.seq = o.seq) AS w
     ORDER BY c.n;
 END $$;
 
 -- The first waiters of a key, across queues.   Reads: live_waiting, one step for each queue and as far as is shown.
 CREATE OR REPLACE FUNCTION headgate._line(p_key text, p_most integer)
-RETURNS TABLE (seq bigint, task text, queue text, tenant text, priority smallint, due bigint)
+RETURNS TABLE (seq bigint, task text, queue text, tenant text, priority smallint, tag bigint, due bigint)
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE q (queue) AS (
         SELECT min(j.queue) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = p_key AND p_most > 0
@@ -80,9 +81,9 @@ LANGUAGE sql STABLE AS $$
                 WHERE j.state = 'waiting' AND j.waiting_on = p_key AND j.queue > q.queue)
         FROM q WHERE q.queue IS NOT NULL
     )
-    SELECT w.seq, w.task, w.queue, w.tenant, w.priority, w.due FROM q CROSS JOIN LATERAL (
+    SELECT w.seq, w.task, w.queue, w.tenant, w.priority, w.tag, w.due FROM q CROSS JOIN LATERAL (
         SELECT j.* FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = p_key AND j.queue = q.queue
-        ORDER BY j.priority, j.due, j.seq LIMIT p_most
+        ORDER BY j.priority, j.tag, j.due, j.seq LIMIT p_most
     ) AS w
-    WHERE q.queue IS NOT NULL ORDER BY w.priority, w.due, w.seq LIMIT p_most
+    WHERE q.queue IS NOT NULL ORDER BY w.priority, w.tag, w.due, w.seq LIMIT p_most
 $$;

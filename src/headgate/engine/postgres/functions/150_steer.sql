@@ -1,10 +1,11 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
--- p_args, p_keys, p_units   the arguments and needs with which jobs are restarted; p_args NULL: those that they have
+-- p_args, p_keys, p_units, p_numbers   the arguments and needs with which jobs are restarted, and the numbers that they
+-- bring; p_args NULL: those that they have
 -- `problem` says why nothing was done, `subject` and `detail` about which limit (see _misused). Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
 -- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids and their rows in `live` (3),
 -- their keys (4), waiters (5).   Reads: jobs_id, live_unique.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_args text, p_keys text[], p_units bigint[],
-                                          p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+                                          p_numbers bigint[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
                                           OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean,
                                           OUT ended boolean, OUT problem text, OUT subject text, OUT detail text)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
@@ -83,15 +84,21 @@ BEGIN
             v_touched := v_touched || headgate._cancel_pending(j.seq, v_now, p_keep);
             ended := true;
         ELSIF v_ok AND p_verb = 'restart' THEN
-            v_ok := headgate._restart(j.seq, v_now, p_args, p_keys, p_units);
+            v_ok := headgate._restart(j.seq, v_now, p_args, p_keys, p_units, p_numbers);
             IF v_ok THEN
-                v_touched := headgate._arrive(ARRAY[j.seq], v_now, v_touched);
+                IF p_args IS NOT NULL THEN
+                    PERFORM headgate._bring(p_keys, p_numbers, v_now, false);
+                    v_touched := v_touched || p_keys;
+                END IF;
+                v_touched := headgate._arrive(ARRAY[j.seq], v_now, p_keep, v_touched, false);
+                ended := true;
                 wake := true;
             END IF;
         ELSIF v_ok AND p_verb = 'expedite' THEN
             UPDATE headgate.live x SET due = v_now WHERE x.seq = j.seq;
-            v_touched := headgate._arrive(ARRAY[j.seq], v_now, v_touched);
+            v_touched := headgate._arrive(ARRAY[j.seq], v_now, p_keep, v_touched, false);
             wake := true;
+            ended := true;
         ELSIF v_ok THEN
             DELETE FROM headgate.attempts a WHERE a.job = j.seq;
             DELETE FROM headgate.ended x WHERE x.seq = j.seq;
@@ -144,20 +151,24 @@ BEGIN
 END $$;
 
 -- An ended job is scheduled anew, due now; false if an unfinished one has its unique key, which the caller holds.
--- p_args, p_keys, p_units   as in steer; the caller holds the keys
-CREATE OR REPLACE FUNCTION headgate._restart(p_seq bigint, p_now bigint, p_args text, p_keys text[], p_units bigint[])
+-- p_args, p_keys, p_units, p_numbers   as in steer; the caller holds the keys
+CREATE OR REPLACE FUNCTION headgate._restart(p_seq bigint, p_now bigint, p_args text, p_keys text[], p_units bigint[],
+                                             p_numbers bigint[])
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     e record;
 BEGIN
     IF EXISTS (SELECT 1 FROM headgate.live r JOIN headgate.jobs j ON r.tenant = j.tenant AND r.unique_key = j.unique_key
-               WHERE j.seq = p_seq) THEN
+                   AND NOT r.key_free WHERE j.seq = p_seq)
+        OR EXISTS (SELECT 1 FROM headgate.jobs j CROSS JOIN LATERAL headgate._keeper(j.tenant, j.unique_key, p_now) AS k
+                   WHERE j.seq = p_seq AND k.job <> p_seq) THEN
         RETURN false;
     END IF;
     IF p_args IS NOT NULL THEN
         UPDATE headgate.jobs x
-        SET args = p_args, use_keys = nullif(p_keys, '{}'), use_units = CASE WHEN p_keys <> '{}' THEN p_units END
+        SET args = p_args, use_keys = nullif(p_keys, '{}'), use_units = CASE WHEN p_keys <> '{}' THEN p_units END,
+            use_numbers = CASE WHEN cardinality(array_remove(p_numbers, NULL)) > 0 THEN p_numbers END
         WHERE x.seq = p_seq;
     END IF;
     DELETE FROM headgate.ended x WHERE x.seq = p_seq RETURNING x.* INTO e;
@@ -165,6 +176,6 @@ BEGIN
     SELECT p_seq, e.attempt, e.outcome, e.started_at, e.ended_at, coalesce(e.worker, ''), e.error
     WHERE e.outcome IS NOT NULL AND e.started_at IS NOT NULL
     ON CONFLICT DO NOTHING;
-    PERFORM headgate._schedule(p_seq, p_now, e.attempt, 0, NULL, e.progress);
+    PERFORM headgate._schedule(p_seq, p_now, e.attempt, 0, NULL, e.progress, NULL);
     RETURN true;
 END $$;

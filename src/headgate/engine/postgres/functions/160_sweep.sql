@@ -1,15 +1,18 @@
--- What time does, each duty bounded: due jobs arrive, lapsed workers lose their attempts, rate timers
--- ring, reservations run out, ended jobs, meters and idle keys are forgotten. Several may sweep at once.
+-- What time does, each duty bounded: due jobs arrive, those that have not started in time end, lapsed workers lose their
+-- attempts, timers ring, throttled keys are open wide again, reservations and weights run out, ended jobs, meters and idle
+-- keys are forgotten. Several may sweep at once.
 -- Left to steps of their own: `look` says that there are keys to look at that no claim has looked at; `expiring` that
--- overrides have run out; `changed` that a change of a limit was not followed to its end.
+-- overrides have run out; `changed` that a change of a limit was not followed to its end;
+-- `retagging` that there are shares to be tagged anew.   `late` is whether jobs ended that had not started in time
 -- `failed` are the jobs that fail because their worker was lost, with their tasks and errors.
 -- p_most    how many of each kind; lost workers are taken whole, until they have had as many attempts
 -- Locks: rules (1), lapsed workers (2), lost jobs in order, then due and old ones (3), keys (4), waiters (5).
--- Reads: live_scheduled, live_running, ended_expiry, timers_at, workers_lease, holders_expiry.
+-- Reads: live_scheduled, live_starting, live_running, ended_expiry, timers_at, workers_lease, holders_expiry, gates.
 CREATE OR REPLACE FUNCTION headgate.sweep(p_now bigint, p_ttl bigint, p_keep bigint[], p_by text, p_most integer,
     OUT at bigint, OUT due integer, OUT lost integer, OUT offered integer, OUT expired integer, OUT more boolean,
         OUT next_due bigint,
-    OUT again boolean, OUT wake boolean, OUT look boolean, OUT expiring boolean, OUT changed boolean, OUT failed text[],
+    OUT again boolean, OUT wake boolean, OUT look boolean, OUT expiring boolean, OUT changed boolean,
+    OUT retagging boolean, OUT late boolean, OUT failed text[],
     OUT tasks text[], OUT errors text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -18,6 +21,8 @@ DECLARE
     v_workers text[];
     v_lapsed  integer;
     v_due     bigint[];
+    v_late    bigint[];
+    v_wide    text[];
     v_lost    bigint[];
     v_old     bigint[];
     v_timers  text[];
@@ -47,7 +52,10 @@ BEGIN
         v_lost := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'running' AND j.worker = ANY (v_workers)
                         ORDER BY j.seq FOR UPDATE);
     END IF;
-    v_due := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'scheduled' AND j.due <= at
+    v_late := ARRAY(SELECT j.seq FROM headgate.live j
+                    WHERE j.start_by IS NOT NULL AND j.start_by <= at AND j.state IN ('scheduled', 'ready', 'waiting')
+                    ORDER BY j.start_by LIMIT p_most FOR UPDATE SKIP LOCKED);
+    v_due := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.state = 'scheduled' AND j.due <= at AND j.seq <> ALL (v_late)
                    ORDER BY j.due, j.seq LIMIT p_most FOR UPDATE SKIP LOCKED);
     -- The step that holds a job's row in `jobs` decides about its row in `ended`, which must not be locked before: it
     -- would stay so where the other one is passed over. Looked at again after locking: a job may have been restarted.
@@ -58,16 +66,21 @@ BEGIN
     END IF;
     v_timers := ARRAY(SELECT t.key FROM headgate.timers t WHERE t.at <= sweep.at ORDER BY t.at LIMIT p_most);
     v_kept := ARRAY(SELECT h.key FROM headgate.holders h WHERE h.expires_at <= at LIMIT p_most);
+    v_wide := ARRAY(SELECT g.key FROM headgate.gates g WHERE g.wide_at <= at ORDER BY g.key LIMIT p_most);
     -- What has nothing to do is not even planned: a process's first sweep shares its time with the first jobs.
-    v_touched := v_timers || v_kept;
-    IF cardinality(v_due) + cardinality(v_lost) > 0 THEN
-        v_touched := v_touched || headgate._keys_of(v_due || v_lost);
+    v_touched := v_timers || v_kept || v_wide;
+    IF cardinality(v_due) + cardinality(v_lost) + cardinality(v_late) > 0 THEN
+        v_touched := v_touched || headgate._keys_of(v_due || v_lost || v_late);
     END IF;
     IF cardinality(v_touched) > 0 THEN
         PERFORM headgate._lock_keys(v_touched);
         at := headgate._now(p_now);
     END IF;
-    v_touched := headgate._arrive(v_due, at, '{}');
+    v_touched := headgate._leave(v_late, {expired}, at, p_keep);
+    v_touched := headgate._arrive(v_due, at, p_keep, v_touched, false);
+    IF v_wide <> '{}' THEN
+        v_touched := v_touched || headgate._open_wide(v_wide, at);
+    END IF;
     IF v_lapsed > 0 THEN
         SELECT l.touched, l.failed, l.tasks, l.errors INTO v_touched, failed, tasks, errors
         FROM headgate._lose_each(v_workers, at, p_keep, v_touched) AS l;
@@ -89,19 +102,40 @@ BEGIN
         DELETE FROM headgate.ended e WHERE e.seq = ANY (v_old);
         DELETE FROM headgate.jobs j WHERE j.seq = ANY (v_old);
     END IF;
+    PERFORM headgate._expire_weights(at);
     offered := headgate._offer(v_touched, at, p_ttl);
 
+    late := v_late <> '{}' OR v_due <> '{}';
     due := cardinality(v_due);
     lost := cardinality(v_lost);
     expired := cardinality(v_old);
-    more := headgate._forget(at) OR p_most IN (due, expired, cardinality(v_timers))
+    more := headgate._forget(at) OR p_most IN (due, expired, cardinality(v_timers), cardinality(v_late))
         OR lost >= p_most OR cardinality(v_workers) < v_lapsed;
     look := EXISTS (SELECT 1 FROM headgate.rechecks);
     expiring := EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.until <= at);
     changed := EXISTS (SELECT 1 FROM headgate.changes);
+    retagging := EXISTS (SELECT 1 FROM headgate.retags);
     next_due := (SELECT d.at FROM headgate._next_due() AS d);
     wake := due + lost + offered > 0;
-    again := NOT headgate.wake(wake, lost > 0, p_by);
+    again := NOT headgate.wake(wake, lost > 0 OR late, p_by);
+END $$;
+
+-- Throttled keys whose numbers are what they were before have no gate any more; returns them. Where a number was raised
+-- meanwhile, it takes longer.   The caller holds the keys.
+CREATE OR REPLACE FUNCTION headgate._open_wide(p_keys text[], p_now bigint) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_keys text[];
+BEGIN
+    UPDATE headgate.gates g SET wide_at = headgate._wide_at(f.number, f.opens_at, f.step)
+    FROM headgate._in_force(p_keys) AS f WHERE g.key = f.key;
+    WITH gone AS (
+        DELETE FROM headgate.gates g WHERE g.key = ANY (p_keys) AND g.wide_at <= p_now RETURNING g.key
+    ), unarmed AS (
+        DELETE FROM headgate.timers t USING gone g WHERE t.key = g.key
+    )
+    SELECT array_agg(g.key) INTO v_keys FROM gone g;
+    RETURN coalesce(v_keys, '{}');
 END $$;
 
 -- Keys that are to be looked at and that no claim has looked at yet: their waiters are offered what there is room for.
@@ -121,10 +155,10 @@ BEGIN
     again := NOT headgate.wake(offered > 0, false, p_by);
 END $$;
 
--- Newcomers whose key was not looked at yet arrive now, in the order in which they came, as they would have where
--- enqueue may lock keys: for the comparison of engines.
+-- Newcomers whose key was not looked at yet, or that are yet to arrive, arrive now, in the order in which they came, as they
+-- would have where enqueue may lock keys: for the comparison of engines.
 -- Returns them with the state that each got, before any of them is offered anything.
-CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint, OUT ids text[], OUT states text[])
+CREATE OR REPLACE FUNCTION headgate.meet(p_now bigint, p_ttl bigint, p_keep bigint[], OUT ids text[], OUT states text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -135,17 +169,20 @@ DECLARE
 BEGIN
     PERFORM headgate._hold_rules();
     v_checks := headgate._checks(100000, NULL);
-    IF cardinality(v_checks) > 0 THEN
-        -- A newcomer that another step holds stays in line, and is offered what there is.
-        v_new := ARRAY(
-            SELECT j.seq FROM headgate.live j WHERE j.state = 'waiting' AND j.unseen AND j.waiting_on = ANY (v_checks)
-            ORDER BY j.seq FOR UPDATE SKIP LOCKED);
-        UPDATE headgate.live j SET state = 'scheduled', waiting_on = NULL, units = 0, refusals = NULL, unseen = false
+    -- A newcomer that another step holds stays in line, and is offered what there is.
+    v_new := ARRAY(
+        SELECT j.seq FROM headgate.live j
+        WHERE j.newcomer OR j.state = 'waiting' AND j.unseen AND j.waiting_on = ANY (v_checks)
+        ORDER BY j.seq FOR UPDATE SKIP LOCKED);
+    IF v_checks <> '{}' OR v_new <> '{}' THEN
+        UPDATE headgate.live j
+        SET state = 'scheduled', waiting_on = NULL, units = 0, refusals = NULL, unseen = false, newcomer = true
         WHERE j.seq = ANY (v_new);
         PERFORM headgate._lock_keys(v_checks || headgate._keys_of(v_new));
-        v_touched := headgate._arrive(v_new, v_now, v_checks);
-        SELECT array_agg(j.id), array_agg(l.state) INTO ids, states
-        FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.seq = ANY (v_new);
+        v_touched := headgate._arrive(v_new, v_now, p_keep, v_checks, false);
+        SELECT array_agg(j.id), array_agg(coalesce(l.state, e.state)) INTO ids, states
+        FROM headgate.jobs j LEFT JOIN headgate.live l ON l.seq = j.seq LEFT JOIN headgate.ended e ON e.seq = j.seq
+        WHERE j.seq = ANY (v_new);
         PERFORM headgate._offer(v_touched, v_now, p_ttl);
     END IF;
 END $$;

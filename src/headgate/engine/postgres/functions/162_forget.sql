@@ -20,6 +20,9 @@ BEGIN
     v_many := v_gone = c_slice;
     v_many := headgate._forget_starts(p_now, c_slice) OR v_many;
     v_many := headgate._forget_history(p_now, c_slice) OR v_many;
+    PERFORM headgate._forget_shares(p_now, c_slice);
+    DELETE FROM headgate.kept_keys k WHERE k.job IN (
+        SELECT f.job FROM headgate.kept_keys f WHERE f.until <= p_now ORDER BY f.until LIMIT c_slice FOR UPDATE SKIP LOCKED);
     DELETE FROM headgate.listeners l WHERE l.id IN (
         SELECT f.id FROM headgate.listeners f WHERE f.until <= headgate._now(NULL) FOR UPDATE SKIP LOCKED);
     RETURN headgate._forget_keys(p_now, c_slice) OR v_many;
@@ -93,20 +96,24 @@ BEGIN
         v_idle := headgate._idle(v_idle, p_now);
         idle := cardinality(v_idle);
         DELETE FROM headgate.computed c WHERE c.key = ANY (v_idle);
+        DELETE FROM headgate.brought b WHERE b.key = ANY (v_idle);
         DELETE FROM headgate.keys k WHERE k.key = ANY (v_idle);
     END IF;
 END $$;
 
--- Those of some keys that are neither held nor waited for, and for which no number was computed within the last hour.
+-- Those of some keys that are neither held nor waited for, and for which no number was computed or brought within the last
+-- hour, and which were not throttled.
 -- (Asked one by one: as a join, the server might read all that is held and waits.)
 CREATE OR REPLACE FUNCTION headgate._idle(p_keys text[], p_now bigint) RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    c_kept CONSTANT bigint := 3600000000;
+    c_kept CONSTANT bigint := {keep_numbers};
 BEGIN
     RETURN ARRAY(
         SELECT u.key FROM unnest(p_keys) AS u (key)
         WHERE (SELECT 1 FROM headgate.holders h WHERE h.key = u.key LIMIT 1) IS NULL
           AND (SELECT 1 FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = u.key LIMIT 1) IS NULL
-          AND (SELECT 1 FROM headgate.computed c WHERE c.key = u.key AND c.at > p_now - c_kept) IS NULL);
+          AND (SELECT 1 FROM headgate.computed c WHERE c.key = u.key AND c.at > p_now - c_kept) IS NULL
+          AND (SELECT 1 FROM headgate.brought b WHERE b.key = u.key AND b.at > p_now - c_kept LIMIT 1) IS NULL
+          AND (SELECT 1 FROM headgate.gates g WHERE g.key = u.key) IS NULL);
 END $$;

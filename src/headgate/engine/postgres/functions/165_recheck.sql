@@ -140,7 +140,7 @@ BEGIN
 END $$;
 
 -- Keys with waiters that should have been offered something: slots that are free beyond what is offered in a queue, with
--- its first waiter; or, without a job, rates whose timer is missing or rings too late.   The caller holds the keys.
+-- its first waiter; or, without a job, rates and throttled keys whose timer is missing or rings too late.   The caller holds the keys.
 CREATE OR REPLACE FUNCTION headgate._forgotten(p_keys text[], p_now bigint)
 RETURNS TABLE (key text, queue text, id text)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -155,23 +155,24 @@ BEGIN
                        WHERE j.state = 'waiting' AND j.waiting_on = q.key AND j.queue > q.queue)
         FROM q WHERE q.queue IS NOT NULL
     ), heads AS MATERIALIZED (
-        SELECT q.key, q.queue, h.seq, h.units, f.free, (
+        SELECT q.key, q.queue, h.seq, h.units, f.free, f.timed, (
             SELECT coalesce(sum(o.units), 0)::bigint FROM headgate.live o
             WHERE o.offered_by = q.key AND o.queue = q.queue) AS offered
         FROM q CROSS JOIN LATERAL headgate._free(ARRAY[q.key], p_now) AS f
         CROSS JOIN LATERAL (
             SELECT j.seq, j.units FROM headgate.live j
             WHERE j.state = 'waiting' AND j.waiting_on = q.key AND j.queue = q.queue
-            ORDER BY j.priority, j.due, j.seq LIMIT 1) AS h
+            ORDER BY j.priority, j.tag, j.due, j.seq LIMIT 1) AS h
         WHERE q.queue IS NOT NULL
     )
     -- (A limit that was lifted is offered in slices.)
     SELECT h.key, h.queue, j.id FROM heads h JOIN headgate.jobs j ON j.seq = h.seq
-    WHERE h.key NOT LIKE 'r%' AND h.free - h.offered >= h.units AND h.offered < {offer_most}
+    WHERE NOT h.timed AND h.free - h.offered >= h.units AND h.offered < {offer_most}
     UNION ALL
     SELECT t.key, NULL, NULL FROM (
-        SELECT h.key, min(headgate._when(h.key, h.offered + h.units, p_now)) AS at FROM heads h
-        WHERE h.key LIKE 'r%' GROUP BY h.key
+        SELECT h.key, min(CASE WHEN h.key LIKE 'r%' THEN headgate._when(h.key, h.offered + h.units, p_now)
+                               ELSE headgate._opens_further(h.key, p_now) END) AS at FROM heads h
+        WHERE h.timed GROUP BY h.key
     ) AS t LEFT JOIN headgate.timers a ON a.key = t.key
     WHERE t.at IS NOT NULL AND coalesce(a.at > greatest(t.at, p_now), true);
 END $$;

@@ -51,20 +51,28 @@ DECLARE
 BEGIN
     WITH made AS (
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
-                                   retry, timeout, unique_key, metadata, headers, retention)
+                                   retry, timeout, unique_key, metadata, headers, retention, use_numbers, share, by_time,
+                                   updates, unique_for)
         SELECT v_seqs[d.n], d.id, d.task, d.queue, d.tenant, d.priority, coalesce(d.enqueued_at, v_now), d.args, d.keys,
-               d.units, d.retry, d.timeout, d.unique_key, d.metadata, d.headers, d.retention
+               d.units, d.retry, d.timeout, d.unique_key, d.metadata, d.headers, d.retention, d.numbers, d.share,
+               d.by_time, d.updates, d.unique_for
         FROM ROWS FROM (json_to_recordset(p_jobs) AS (
             id text, task text, queue text, args text, tenant text, priority smallint, keys text[], units bigint[],
-            retry text, timeout bigint, unique_key text, metadata text, headers text, retention bigint, enqueued_at bigint))
+            retry text, timeout bigint, unique_key text, metadata text, headers text, retention bigint, enqueued_at bigint,
+            numbers bigint[], share text, by_time boolean, updates boolean, unique_for bigint, start_by bigint,
+            start_within bigint))
             WITH ORDINALITY AS d (id, task, queue, args, tenant, priority, keys, units, retry, timeout, unique_key,
-                                  metadata, headers, retention, enqueued_at, n)
+                                  metadata, headers, retention, enqueued_at, numbers, share, by_time, updates, unique_for,
+                                  start_by, start_within, n)
         ORDER BY d.id COLLATE "C", d.n
         ON CONFLICT (id) DO NOTHING
-        RETURNING seq, task, queue, tenant, priority
+        RETURNING seq, id, task, queue, tenant, priority, enqueued_at
     )
-    INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state)
-    SELECT m.seq, m.task, m.queue, m.tenant, m.priority, 4611686018427387904, 'scheduled' FROM made m;
+    INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, start_by)
+    SELECT m.seq, m.task, m.queue, m.tenant, m.priority, 4611686018427387904, 'scheduled', (
+        SELECT coalesce(d.start_by, m.enqueued_at + d.start_within)
+        FROM json_to_recordset(p_jobs) AS d (id text, start_by bigint, start_within bigint) WHERE d.id = m.id LIMIT 1)
+    FROM made m;
     RETURN v_seqs;
 END $$;
 
@@ -79,12 +87,13 @@ BEGIN
     PERFORM headgate._import_rows(p_jobs, p_now);  -- once more, for ids whose first record was refused
     RETURN QUERY
     SELECT d.n::integer, j.seq, coalesce(l.due = 4611686018427387904, false), coalesce(l.state, e.state),
-           coalesce(l.due, e.due), headgate._history(j.seq), o.id, x.state, j.unique_key
+           coalesce(l.due, e.due), headgate._history(j.seq), o.id, coalesce(x.state, k.state), j.unique_key
     FROM ROWS FROM (json_to_recordset(p_jobs) AS (id text)) WITH ORDINALITY AS d (id, n)
     JOIN headgate.jobs j ON j.id = d.id
     LEFT JOIN headgate.live l ON l.seq = j.seq LEFT JOIN headgate.ended e ON e.seq = j.seq
-    LEFT JOIN headgate.live x ON x.tenant = j.tenant AND x.unique_key = j.unique_key
-    LEFT JOIN headgate.jobs o ON o.seq = x.seq
+    LEFT JOIN headgate.live x ON x.tenant = j.tenant AND x.unique_key = j.unique_key AND NOT x.key_free
+    LEFT JOIN LATERAL headgate._keeper(j.tenant, j.unique_key, p_now) AS k ON x.seq IS NULL AND k.job <> j.seq
+    LEFT JOIN headgate.jobs o ON o.seq = coalesce(x.seq, k.job)
     ORDER BY d.n;
 END $$;
 
@@ -132,7 +141,8 @@ BEGIN
         seq bigint, refused boolean, made boolean, state text, due bigint, tries integer, retry text, attempts json)
     LOOP
         SELECT o.retention, coalesce(l.state, e.state) AS state, coalesce(l.due, e.due) AS due,
-               coalesce(l.progress, e.progress) AS progress, l.suspicion, l.lost, l.lost_after
+               coalesce(l.progress, e.progress) AS progress, l.suspicion, l.lost, l.lost_after,
+               coalesce(l.start_by, e.start_by) AS start_by, o.use_keys, o.use_numbers
         INTO j FROM headgate.jobs o LEFT JOIN headgate.live l ON l.seq = o.seq LEFT JOIN headgate.ended e
             ON e.seq = o.seq
         WHERE o.seq = r.seq;
@@ -147,6 +157,10 @@ BEGIN
             IF NOT r.made AND j.state IN ('scheduled', 'ready', 'waiting') THEN
                 touched := touched || headgate._give_back(ARRAY[r.seq], false);
             END IF;
+            IF r.made AND j.use_numbers IS NOT NULL THEN
+                PERFORM headgate._bring(j.use_keys, j.use_numbers, v_now, false);
+                touched := touched || j.use_keys;
+            END IF;
             last := r.attempts -> -1;
             DELETE FROM headgate.attempts a WHERE a.job = r.seq;
             INSERT INTO headgate.attempts (job, number, outcome, started_at, ended_at, worker, error)
@@ -158,18 +172,18 @@ BEGIN
             DELETE FROM headgate.ended x WHERE x.seq = r.seq;
             IF r.state = 'scheduled' THEN
                 PERFORM headgate._schedule(r.seq, r.due, json_array_length(r.attempts), r.tries, last ->> 5,
-                                           j.progress);
+                                           j.progress, j.start_by);
                 UPDATE headgate.live x SET suspicion = j.suspicion, lost = j.lost, lost_after = j.lost_after
                 WHERE x.seq = r.seq AND j.suspicion + j.lost > 0;
                 IF r.due <= v_now THEN
-                    touched := headgate._arrive(ARRAY[r.seq], v_now, touched);
+                    touched := headgate._arrive(ARRAY[r.seq], v_now, p_keep, touched, false);
                 END IF;
             ELSE
                 -- Its last attempt runs for as long as it takes to end.
                 INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, attempt, tries, worker,
-                                           started_at, progress)
+                                           started_at, progress, start_by)
                 SELECT x.seq, x.task, x.queue, x.tenant, x.priority, CASE WHEN r.made THEN r.due ELSE j.due END,
-                       'running', json_array_length(r.attempts), r.tries, last ->> 4, (last ->> 2)::bigint, j.progress
+                       'running', json_array_length(r.attempts), r.tries, last ->> 4, (last ->> 2)::bigint, j.progress, j.start_by
                 FROM headgate.jobs x WHERE x.seq = r.seq;
                 PERFORM headgate._end(
                     NULL, NULL, NULL, ARRAY[r.seq], ARRAY[left(last ->> 1, 1)],

@@ -74,7 +74,7 @@ CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigin
     OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean)
 LANGUAGE sql VOLATILE AS $$
     SELECT s.done, s.states, s.again, s.wake, s.ended
-    FROM headgate.steer(p_verb, p_ids, NULL, NULL, NULL, p_now, p_ttl, p_keep, p_by) AS s
+    FROM headgate.steer(p_verb, p_ids, NULL, NULL, NULL, NULL, p_now, p_ttl, p_keep, p_by) AS s
 $$;
 
 -- Jobs without headers.
@@ -86,7 +86,47 @@ CREATE OR REPLACE FUNCTION headgate._enqueue_one(
 LANGUAGE sql VOLATILE AS $$
     SELECT e.problem, e.detail, e.state, e.again
     FROM headgate._enqueue_one(p_id, p_task, p_queue, p_args, p_tenant, p_priority, p_delay, p_at, p_retry, p_timeout,
-                               p_metadata, NULL, p_retention, p_key, p_units, p_name, p_now, p_by, p_notify) AS e
+                               p_metadata, NULL, p_retention, p_key, p_units, p_name, NULL, NULL, NULL, NULL, p_now, p_by,
+                               p_notify) AS e
+$$;
+
+-- Jobs without a share that may start whenever they can.
+CREATE OR REPLACE FUNCTION headgate._enqueue_one(
+    p_id text, p_task text, p_queue text, p_args text, p_tenant text, p_priority smallint, p_delay bigint, p_at bigint,
+    p_retry text, p_timeout bigint, p_metadata text, p_headers text, p_retention bigint, p_key text, p_units bigint,
+    p_name text, p_now bigint, p_by text, p_notify boolean,
+    OUT problem text, OUT detail text, OUT state text, OUT again boolean)
+LANGUAGE sql VOLATILE AS $$
+    SELECT e.problem, e.detail, e.state, e.again
+    FROM headgate._enqueue_one(p_id, p_task, p_queue, p_args, p_tenant, p_priority, p_delay, p_at, p_retry, p_timeout,
+                               p_metadata, p_headers, p_retention, p_key, p_units, p_name, NULL, NULL, NULL, NULL, p_now,
+                               p_by, p_notify) AS e
+$$;
+
+-- Restarts that bring no numbers.
+CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_args text, p_keys text[], p_units bigint[],
+    p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+    OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean, OUT problem text,
+    OUT subject text, OUT detail text)
+LANGUAGE sql VOLATILE AS $$
+    SELECT * FROM headgate.steer(p_verb, p_ids, p_args, p_keys, p_units, NULL, p_now, p_ttl, p_keep, p_by)
+$$;
+
+-- Jobs that bring nothing of the kind of p_more.
+CREATE OR REPLACE FUNCTION headgate._enqueue(
+    p_ids text[], p_tasks text[], p_queues text[], p_args text[], p_tenants text[], p_priorities smallint[],
+    p_delays bigint[], p_ats bigint[], p_retries text[], p_timeouts bigint[], p_uniques text[], p_conflicts text[],
+    p_metadatas text[], p_headers text[], p_retentions bigint[], p_use_jobs integer[], p_use_keys text[],
+    p_use_units bigint[],
+    p_names text[], p_rates boolean[], p_declared json, p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+    p_notify boolean,
+    OUT problem text, OUT subject text, OUT detail text, OUT states text[], OUT rivals text[], OUT again boolean,
+    OUT ended boolean)
+LANGUAGE sql VOLATILE AS $$
+    SELECT * FROM headgate._enqueue(p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries,
+                                    p_timeouts, p_uniques, p_conflicts, p_metadatas, p_headers, p_retentions, p_use_jobs,
+                                    p_use_keys, p_use_units, p_names, p_rates, p_declared, p_now, p_ttl, p_keep, p_by,
+                                    p_notify, NULL)
 $$;
 
 CREATE OR REPLACE FUNCTION headgate._enqueue(
@@ -101,8 +141,8 @@ LANGUAGE sql VOLATILE AS $$
     SELECT e.problem, e.subject, e.detail, e.states, e.rivals, e.again, e.ended
     FROM headgate._enqueue(p_ids, p_tasks, p_queues, p_args, p_tenants, p_priorities, p_delays, p_ats, p_retries,
                            p_timeouts, p_uniques, p_conflicts, p_metadatas, ARRAY[NULL::text], p_retentions, p_use_jobs,
-                           p_use_keys, p_use_units, p_names, p_rates, p_declared, p_now, p_ttl, p_keep, p_by, p_notify)
-        AS e
+                           p_use_keys, p_use_units, p_names, p_rates, p_declared, p_now, p_ttl, p_keep, p_by, p_notify,
+                           NULL) AS e
 $$;
 
 -- The jobs that wait on a key, whatever their errors say.

@@ -10,7 +10,8 @@ SELECT l.seq, j.id, l.task, l.queue, l.tenant, l.priority, l.due, CASE WHEN l.un
        j.retention, CASE WHEN NOT l.unmet THEN l.waiting_on END AS waiting_on, l.units, l.attempt, l.tries, l.worker,
        l.started_at, NULL::bigint AS ended_at, NULL::text AS outcome, l.cancel_requested, l.error, NULL::text AS result,
        l.progress, true AS live, l.offered_by, CASE WHEN NOT l.unmet THEN l.refusals END AS refusals,
-       l.set_aside AND NOT l.lacks_thread AS set_aside, l.suspicion, l.lost, j.headers
+       l.set_aside AND NOT l.lacks_thread AS set_aside, l.suspicion, l.lost, j.headers, j.share,
+       l.tag, l.start_by, j.use_numbers
 FROM (SELECT u.*, u.unseen AND u.state = 'waiting'
                   AND (SELECT 1 FROM headgate.rechecks c WHERE c.key = u.waiting_on LIMIT 1) IS NOT NULL AS unmet
       FROM headgate.live u) AS l
@@ -21,7 +22,7 @@ SELECT e.seq, j.id, j.task, j.queue, j.tenant, j.priority, e.due, e.state, j.enq
        j.use_units, j.retry, j.timeout, j.unique_key, j.metadata, j.retention, NULL::text AS waiting_on,
        0::bigint AS units, e.attempt, e.tries, e.worker, e.started_at, e.ended_at, e.outcome, e.cancel_requested, e.error,
        e.result, e.progress, false AS live, NULL::text AS offered_by, NULL::integer AS refusals, false AS set_aside,
-       0 AS suspicion, 0 AS lost, j.headers
+       0 AS suspicion, 0 AS lost, j.headers, j.share, coalesce(e.tag, 0) AS tag, e.start_by, j.use_numbers
 FROM headgate.ended e LEFT JOIN headgate.jobs j ON j.seq = e.seq;
 
 CREATE OR REPLACE VIEW headgate._jobs AS
@@ -44,18 +45,18 @@ FROM headgate.holders h JOIN headgate.jobs j ON j.seq = h.job LEFT JOIN headgate
 CREATE OR REPLACE VIEW headgate.waiting_view AS
 SELECT headgate._text(l.waiting_on) AS key, nullif(headgate._tenant(l.waiting_on), '') AS tenant, l.queue, j.id AS job,
        l.task, l.priority, to_timestamp(l.due / 1e6) AS due,
-       row_number() OVER (PARTITION BY l.waiting_on, l.queue ORDER BY l.priority, l.due, l.seq) AS place
+       row_number() OVER (PARTITION BY l.waiting_on, l.queue ORDER BY l.priority, l.tag, l.due, l.seq) AS place
 FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.state = 'waiting';
 
 CREATE OR REPLACE VIEW headgate.limits_view AS
 SELECT headgate._text(k.key) AS key, nullif(headgate._tenant(k.key), '') AS tenant, l.kind, r.number AS max,
        l.max AS declared,
-       (SELECT count(*) FROM headgate.holders h WHERE h.key = k.key) AS held,
+       (SELECT coalesce(sum(h.units), 0)::bigint FROM headgate.holders h WHERE h.key = k.key) AS held,
        (SELECT count(*) FROM headgate.live j WHERE j.state = 'waiting' AND j.waiting_on = k.key) AS waiting
 FROM (SELECT h.key FROM headgate.holders h
       UNION SELECT j.waiting_on FROM headgate.live j WHERE j.state = 'waiting'
       UNION SELECT CASE WHEN l.kind = 'rate' THEN 'r0:' ELSE 'c0:' END || l.name FROM headgate.limits l) AS k
-CROSS JOIN LATERAL headgate._rules(ARRAY[k.key]) AS r
+CROSS JOIN LATERAL headgate._in_force(ARRAY[k.key]) AS r
 LEFT JOIN headgate.limits l ON l.name = split_part(headgate._text(k.key), '=', 1);
 
 -- Only the states of these jobs.   Reads: jobs_id, live and ended by primary key, rechecks_key, whatever the planner

@@ -38,10 +38,12 @@ FROM headgate.live l JOIN headgate.jobs j ON j.seq = l.seq WHERE l.state = 'wait
 CREATE OR REPLACE VIEW headgate.sql_limits AS
 WITH counted AS (
     SELECT c.key, sum(c.held)::bigint AS held, sum(c.waiting)::bigint AS waiting FROM (
-        SELECT h.key, count(*) AS held, 0 AS waiting FROM headgate.holders h GROUP BY h.key
+        SELECT h.key, sum(h.units) AS held, 0 AS waiting FROM headgate.holders h GROUP BY h.key
         UNION ALL
         SELECT j.waiting_on, 0, count(*) FROM headgate.live j WHERE j.state = 'waiting' GROUP BY j.waiting_on
         UNION ALL SELECT k.key, 0, 0 FROM headgate.computed k
+        UNION ALL SELECT k.key, 0, 0 FROM headgate.brought k
+        UNION ALL SELECT k.key, 0, 0 FROM headgate.gates k
         UNION ALL
         SELECT CASE WHEN l.kind = 'rate' THEN 'r' ELSE 'c' END || length(coalesce(o.tenant, '')) || ':'
                || coalesce(o.tenant, '') || o.name || coalesce('=' || o.value, ''), 0, 0
@@ -64,7 +66,7 @@ SELECT headgate._text(k.key) AS key, headgate._name(k.key) AS name, headgate._te
        coalesce(l.kind, CASE WHEN k.key LIKE 'r%' THEN 'rate' ELSE 'concurrency' END) AS kind, r.number AS max,
        l.max AS declared, k.held, k.waiting, CASE WHEN l.kind = 'rate' THEN l.period END AS per, l.burst,
        CASE WHEN l.kind = 'rate' THEN l.algorithm END AS algorithm
-FROM listed k CROSS JOIN LATERAL headgate._rules(ARRAY[k.key]) AS r
+FROM listed k CROSS JOIN LATERAL headgate._in_force(ARRAY[k.key]) AS r
 LEFT JOIN headgate.limits l ON l.name = headgate._name(k.key);
 
 CREATE OR REPLACE VIEW headgate.sql_overrides AS
@@ -89,3 +91,6 @@ SELECT w.id, w.host, w.pid, to_json(w.queues)::text AS queues, to_json(w.tasks):
        (SELECT count(*) FROM headgate.live j WHERE j.state = 'running' AND j.worker = w.id) AS running,
        headgate._time(w.registered_at) AS registered_at, headgate._time(w.lease_until) AS lease_until
 FROM headgate.workers w;
+
+-- No view asks it any more.
+DROP FUNCTION IF EXISTS headgate._rules(text[]);

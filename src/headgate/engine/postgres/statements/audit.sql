@@ -4,9 +4,9 @@
 -- Everything that admission depends on, at one instant.
 SELECT (SELECT coalesce(json_agg(json_build_array(id, state, queue, task, priority, seq, due, use_keys, use_units,
                                                   waiting_on, offered_by, refusals, worker, attempt, tries,
-                                                  set_aside, suspicion, lost) ORDER BY seq), '[]')
+                                                  set_aside, suspicion, lost, tag, share, start_by) ORDER BY seq), '[]')
         FROM headgate._jobs WHERE live),
-       (SELECT coalesce(json_agg(json_build_array(h.key, j.id, h.reserved)), '[]')
+       (SELECT coalesce(json_agg(json_build_array(h.key, j.id, h.reserved, h.units)), '[]')
         FROM headgate.holders h LEFT JOIN headgate.jobs j ON j.seq = h.job),
        (SELECT coalesce(json_agg(json_build_array(key, at)), '[]') FROM headgate.timers),
        (SELECT coalesce(json_agg(id), '[]') FROM headgate.workers),

@@ -5,7 +5,8 @@
 -- Reads: jobs_id, attempts by primary key.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
        unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
-       cancel_requested, error, result, progress, headgate._history(j.seq), suspicion, lost, headers
+       cancel_requested, error, result, progress, headgate._history(j.seq), suspicion, lost, headers,
+       share, tag, start_by, use_numbers::text[]
 FROM headgate._jobs j WHERE j.id = ANY ($1);
 
 -- name: states
@@ -17,7 +18,8 @@ SELECT id, state FROM headgate._states($1);
 -- $8 ended since  $9 and until  $10 after  $11 how many
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
        unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
-       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers
+       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers,
+       share, tag, start_by, use_numbers::text[]
 FROM headgate._jobs j WHERE seq = ANY (ARRAY(
     SELECT f.seq FROM headgate._find($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS f))
 ORDER BY j.seq DESC LIMIT $11;
@@ -32,7 +34,8 @@ SELECT f.seq FROM headgate._find($1, NULL, NULL, NULL, NULL, NULL, NULL, $2, $3,
 -- $7 how many
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
        unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
-       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers
+       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers,
+       share, tag, start_by, use_numbers::text[]
 FROM headgate._jobs j
 WHERE j.seq = ANY ($1::bigint[]) AND ($2::text IS NULL OR j.queue = $2) AND ($3::text IS NULL OR j.task = $3)
   AND ($4::text IS NULL OR j.tenant = $4) AND ($5::text IS NULL OR j.unique_key = $5)
@@ -48,7 +51,8 @@ SELECT id FROM headgate.jobs WHERE seq = $1;
 -- $4 tenant  $5 ids  $6 unique  $7 error  $8 after  $9 how many
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, use_keys, use_units::text[], retry, timeout,
        unique_key, metadata, retention, waiting_on, units, attempt, tries, worker, started_at, ended_at, outcome,
-       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers
+       cancel_requested, error, result, progress, NULL::text AS past, suspicion, lost, headers,
+       share, tag, start_by, use_numbers::text[]
 FROM headgate._live_jobs j WHERE seq = ANY (ARRAY(
     SELECT w.seq FROM headgate._waiting_for($1, $2, $3, $4, $5, $6, $7, coalesce(
         (SELECT a.seq FROM headgate.jobs a WHERE a.id = $8), 9223372036854775807), $9) AS w))

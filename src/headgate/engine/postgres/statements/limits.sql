@@ -1,14 +1,29 @@
 -- Reading limits and their keys.
 
 -- name: rules
--- All limits and overrides, the computed numbers of some keys, and now, at one instant.   $1 now  $2 keys (NULL: all)
-SELECT (SELECT coalesce(json_agg(json_build_array(name, kind, max, period, burst, algorithm)), '[]')
+-- All limits, overrides and throttled keys, the numbers of some keys, and now, at one instant.   $1 now  $2 keys (NULL: all)
+SELECT (SELECT coalesce(json_agg(json_build_array(name, kind, max, period, burst, algorithm, sized, estimated, adaptive,
+                                                  per_key, when_full, max_waiting, on_overflow)), '[]')
     FROM headgate.limits),
        (SELECT coalesce(json_agg(json_build_array(name, max, value, tenant, "by", at, why, until)), '[]')
            FROM headgate.overrides),
-       (SELECT coalesce(json_agg(json_build_array(key, max, at)), '[]') FROM headgate.computed
+       (SELECT coalesce(json_agg(json_build_array(key, max, at, reason)), '[]') FROM headgate.computed
            WHERE $2::text[] IS NULL OR key = ANY ($2)),
+       (SELECT coalesce(json_agg(json_build_array(b.key, b.number, b.before, b.at) ORDER BY b.seq), '[]')
+           FROM headgate.brought b WHERE $2::text[] IS NULL OR b.key = ANY ($2)),
+       (SELECT coalesce(json_agg(json_build_array(key, opens_at, step)), '[]') FROM headgate.gates),
        headgate._now($1);
+
+-- name: meters
+-- What was spent of rate keys.   $1 keys
+-- Reads: meters by primary key, starts_key.
+SELECT (SELECT coalesce(json_agg(json_build_array(m.key, m.full_at)), '[]') FROM headgate.meters m WHERE m.key = ANY ($1)),
+       (SELECT coalesce(json_agg(json_build_array(s.key, s.at, s.units) ORDER BY s.at), '[]') FROM headgate.starts s
+           WHERE s.key = ANY ($1));
+
+-- name: shares
+-- Fair shares.   $1 after  $2 how many
+SELECT share, weight, declared, own, "by", at, why, until, pending FROM headgate._shares($1, $2);
 
 -- name: limit_names
 -- Every name of a limit that is declared, overridden (`known`) or has keys, in order.   $1 the only one (NULL: all)  $2 the first
@@ -35,3 +50,7 @@ SELECT key, held, waiting FROM headgate._listed_keys($1, $2, $3, $4);
 -- name: keys_in_use
 -- The keys of a limit that are held or waited for.   $1 name  $2 computed before (NULL: whenever)  $3 after  $4 how many
 SELECT key, held, waiting FROM headgate._keys_of_limit($1, $2, $3, $4);
+
+-- name: weight
+-- The weight of a share.   $1 share
+SELECT headgate._weight($1);

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 PARTS = (
     "store", "by_state", "writing", "lines", "records", "salvage", "jobs", "rates", "in_force", "ledger", "holding",
-    "admission", "lifecycle", "blame", "newcomers", "transitions", "losing", "history", "reading", "transaction",
+    "admission", "full", "shares", "lifecycle", "blame", "newcomers", "transitions", "losing", "history", "reading",
+    "transaction",
 )  # fmt: skip
-LONE = "open"
+LONE = ("open", "move_lines")
 READING = (
     "book", "clock", "counts", "explain", "find", "get", "history", "holders", "keys", "keys_in_use", "limit_counts",
     "limit_members", "limit_sums", "limits", "orphans", "paused_schedules", "queues", "snapshot", "snapshot_keys",
-    "snapshot_rest", "states", "ticks", "tightest", "waiters", "workers",
+    "snapshot_rest", "shares", "states", "ticks", "tightest", "tokens", "waiters", "workers",
 )  # fmt: skip
 """Verbs that write nothing: a server without memory still answers them."""
 FREEING = ("cancel", "delete", "heartbeat", "report_lost", "resume_worker", "retire", "sweep")
@@ -63,7 +64,7 @@ def library() -> Library:
     """All verbs together."""
     names = (path.name for path in resources.files(__name__).joinpath("verbs").iterdir())
     verbs = sorted(name[:-4] for name in names if name.endswith(".lua"))
-    bodies = [(verb, read("verbs", verb)) for verb in verbs if verb != LONE]
+    bodies = [(verb, read("verbs", verb)) for verb in verbs if verb not in LONE]
     digest = _sha((_parts() + "".join(body + _flags(verb) for verb, body in bodies)).encode())[:12]
     functions = [_function(verb, f"headgate_{digest}_{verb}", body) for verb, body in bodies]
     return Library("\n".join([f"#!lua name=headgate_{digest}", _parts(), *functions]).encode(), digest)

@@ -16,20 +16,35 @@ SET state = 'running', worker = ?, attempt = attempt + 1, tries = tries + 1, sta
     waiting_on = NULL, offered_by = NULL, units = 0, set_aside = 0
 WHERE seq IN (?*);
 
+-- name: start_extras
+-- A job that was just started leaves the lines that few jobs stand in, and begins to count the time of its unique key.
+-- ?1 seq  ?2 now
+-- Writes: jobs by rowid; jobs_late, jobs_shares, jobs_backlog, jobs_unique.
+UPDATE jobs
+SET start_by = NULL, late_at = NULL, share_line = NULL, queue_line = NULL, taken = CASE WHEN updates THEN NULL ELSE taken END,
+    unique_until = CASE WHEN attempt = 1 AND unique_for IS NOT NULL THEN ?2 + unique_for ELSE unique_until END
+WHERE seq = ?1;
+
+-- name: put_spent
+-- What a running attempt has spent of estimated rates.   ?1 seq  ?2 JSON (NULL: nothing)
+-- Writes: jobs by rowid.
+UPDATE jobs SET spent = ?2 WHERE seq = ?1;
+
 -- name: progress
 -- A running attempt's progress, fenced.   ?1 id  ?2 attempt  ?3 worker  ?4 value
 -- Writes: jobs through its unique index on id.
 UPDATE jobs SET progress = ?4 WHERE id = ?1 AND attempt = ?2 AND worker = ?3 AND state = 'running';
 
 -- name: succeed
--- Attempts that succeeded, fenced by worker and attempt.
+-- Attempts that succeeded, fenced by worker and attempt; not those whose end is not that of any job.
 -- ?1 JSON array of [id, attempt, result]  ?2 worker  ?3 now  ?4 default retention
 -- Writes: jobs through its unique index on id (the + keeps the planner from jobs_running); jobs_running, jobs_ended.
 UPDATE jobs
 SET state = 'succeeded', outcome = 'succeeded', ended_at = ?3, result = r.value ->> 2,
-    expires_at = ?3 + coalesce(retention, ?4)
+    taken = NULL, spent = NULL, expires_at = ?3 + coalesce(retention, ?4)
 FROM json_each(?1) r
 WHERE jobs.id = r.value ->> 0 AND jobs.attempt = r.value ->> 1 AND +jobs.worker = ?2 AND +jobs.state = 'running'
+      AND jobs.extras < 2
 RETURNING jobs.seq;
 
 -- name: succeed_own
@@ -38,7 +53,7 @@ RETURNING jobs.seq;
 -- Writes: jobs by rowid; jobs_running, jobs_ended.
 UPDATE jobs
 SET state = 'succeeded', outcome = 'succeeded', ended_at = ?3, result = r.value ->> 2,
-    expires_at = ?3 + coalesce(retention, ?4)
+    taken = NULL, spent = NULL, expires_at = ?3 + coalesce(retention, ?4)
 FROM json_each(?1) r
 WHERE jobs.seq = r.value ->> 0 AND +jobs.id = r.value ->> 3 AND jobs.attempt = r.value ->> 1
       AND +jobs.worker = ?2 AND +jobs.state = 'running';
@@ -48,7 +63,8 @@ WHERE jobs.seq = r.value ->> 0 AND +jobs.id = r.value ->> 3 AND jobs.attempt = r
 -- ?1 seq  ?2 attempt  ?3 result  ?4 id  ?5 worker  ?6 now  ?7 default retention
 -- Writes: jobs by rowid; jobs_running, jobs_ended.
 UPDATE jobs
-SET state = 'succeeded', outcome = 'succeeded', ended_at = ?6, result = ?3, expires_at = ?6 + coalesce(retention, ?7)
+SET state = 'succeeded', outcome = 'succeeded', ended_at = ?6, result = ?3, taken = NULL, spent = NULL,
+    expires_at = ?6 + coalesce(retention, ?7)
 WHERE seq = ?1 AND +id = ?4 AND attempt = ?2 AND +worker = ?5 AND +state = 'running';
 
 -- name: ended_keys

@@ -1,9 +1,9 @@
 -- Who holds which concurrency key, and reservations (rule 7).
 
 -- name: held
--- How many holders keys have.   ?1 JSON array of keys
+-- How many units of keys are held.   ?1 JSON array of keys
 -- Reads: holders by primary key.
-SELECT k.value, (SELECT count(*) FROM holders h WHERE h.key = k.value) FROM json_each(?1) k;
+SELECT k.value, (SELECT coalesce(sum(h.units), 0) FROM holders h WHERE h.key = k.value) FROM json_each(?1) k;
 
 -- name: take
 -- Holder records.   ?1 JSON array of [key, seq, reserved]  ?2 now
@@ -15,6 +15,11 @@ SELECT value ->> 0, value ->> 1, ?2, value ->> 2 FROM json_each(?1);
 -- One holder record: `take` for a handful.   ?1 key  ?2 seq  ?3 reserved  ?4 now
 -- Writes: holders.
 INSERT OR REPLACE INTO holders (key, job, since, reserved) VALUES (?1, ?2, ?4, ?3);
+
+-- name: take_sized
+-- One holder record of more or less than one unit.   ?1 key  ?2 seq  ?3 reserved  ?4 units  ?5 now
+-- Writes: holders.
+INSERT OR REPLACE INTO holders (key, job, since, reserved, units) VALUES (?1, ?2, ?5, ?3, ?4);
 
 -- name: drop
 -- Jobs let go of what they may hold.   ?1 JSON array of [key, seq]
@@ -39,9 +44,9 @@ SELECT ?1, seq, ?2, 0 FROM jobs
 WHERE state = 'running' AND (?3 IS NULL OR task = ?3) AND (?4 IS NULL OR queue = ?4);
 
 -- name: reservations
--- Which of its keys a pending job has reserved.   ?1 seq  ?2 JSON array of keys
+-- Which of its keys a pending job has reserved, and how many units.   ?1 seq  ?2 JSON array of keys
 -- Reads: holders by primary key.
-SELECT key FROM holders WHERE job = ?1 AND key IN (SELECT value FROM json_each(?2));
+SELECT key, units FROM holders WHERE job = ?1 AND key IN (SELECT value FROM json_each(?2));
 
 -- name: limit_reservations
 -- When a pending job's reservations run out: a time while it is ready, NULL while it waits.

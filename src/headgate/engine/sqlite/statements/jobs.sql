@@ -4,30 +4,48 @@
 -- A new job in the state that admission gave it.
 -- Writes: jobs, its unique index on id, and the index of its state.
 INSERT INTO jobs (id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key,
-                  metadata, retention, waiting_on, offered_by, units, refusals, headers)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                  metadata, retention, waiting_on, offered_by, units, refusals, headers, taken)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?13);
+
+-- name: insert_with_extras
+-- Likewise of jobs that have more to be remembered than most (jobs.extras), or have ended.
+-- Writes: jobs and its indexes.
+INSERT INTO jobs (id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key,
+                  metadata, retention, waiting_on, offered_by, units, refusals, headers,
+                  share, charge, unique_for, taken, tag, start_by, unique_until, updates, extras, late_at, share_line,
+                  queue_line)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: save_job
--- Every field of a job that can change.   ?1 … ?22 in the order below, ?23 seq
+-- Every field of a job that can change.   ?1 … ?23 in the order below, ?24 seq
 -- Writes: jobs by rowid, and the indexes of the states that it leaves and enters.
 UPDATE jobs
 SET due = ?1, state = ?2, retry = ?3, waiting_on = ?4, offered_by = ?5, units = ?6, refusals = ?7, set_aside = ?8,
     attempt = ?9, tries = ?10, worker = ?11, started_at = ?12, ended_at = ?13, outcome = ?14, cancel_requested = ?15,
     error = ?16, result = ?17, progress = ?18, expires_at = ?19,
-    suspicion = ?20, gravity = min(?20, 3), lost = ?21, lost_after = ?22
-WHERE seq = ?23;
+    suspicion = ?20, gravity = min(?20, 3), lost = ?21, lost_after = ?22, taken = ?23
+WHERE seq = ?24;
+
+-- name: save_extras
+-- What can change besides, of a job that has more to be remembered than most.   ?1 … ?8 in the order below, ?9 seq
+-- Writes: jobs by rowid; jobs_late, jobs_shares, jobs_backlog, and the lines by their tag.
+UPDATE jobs
+SET tag = ?1, start_by = ?2, unique_until = ?3, updates = ?4, extras = ?5, late_at = ?6, share_line = ?7, queue_line = ?8
+WHERE seq = ?9;
 
 -- name: save_arguments
--- What a restarted job is given instead of what it had.   ?1 seq  ?2 args  ?3 uses (JSON)
+-- What a restarted or updated job is given instead of what it had.
+-- ?1 seq  ?2 args  ?3 uses (JSON)  ?4 metadata  ?5 headers
 -- Writes: jobs by rowid.
-UPDATE jobs SET args = ?2, uses = ?3 WHERE seq = ?1;
+UPDATE jobs SET args = ?2, uses = ?3, metadata = ?4, headers = ?5 WHERE seq = ?1;
 
 -- name: job_by_id
 -- A whole job by id.   ?1 id
 -- Reads: jobs through its unique index on id.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers, tag, start_by,
+       share, charge, unique_for, unique_until, updates, spent, extras
 FROM jobs WHERE id = ?1;
 
 -- name: job_by_seq
@@ -35,7 +53,8 @@ FROM jobs WHERE id = ?1;
 -- Reads: jobs by rowid.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers, tag, start_by,
+       share, charge, unique_for, unique_until, updates, spent, extras
 FROM jobs WHERE seq = ?1;
 
 -- name: existing
@@ -48,14 +67,14 @@ SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?1));
 SELECT seq FROM jobs WHERE id = ?1;
 
 -- name: rival
--- The unfinished job with a unique key.   ?1 tenant  ?2 unique key
+-- The job that has taken a unique key.   ?1 tenant  ?2 unique key
 -- Reads: jobs_unique.
 SELECT seq, id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key, metadata,
        retention, waiting_on, offered_by, units, refusals, set_aside, attempt, tries, worker, started_at, ended_at,
-       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers
+       outcome, cancel_requested, error, result, progress, expires_at, suspicion, lost, lost_after, headers, tag, start_by,
+       share, charge, unique_for, unique_until, updates, spent, extras
 FROM jobs
-WHERE tenant = ?1 AND unique_key = ?2 AND unique_key IS NOT NULL
-  AND state IN ('scheduled', 'ready', 'waiting', 'running');
+WHERE tenant = ?1 AND taken = ?2 AND taken IS NOT NULL;
 
 -- name: delete_job
 -- A deleted job.   ?1 seq
@@ -67,7 +86,8 @@ DELETE FROM jobs WHERE seq = ?1;
 -- Writes: jobs by rowid, and the indexes of the state that it leaves.
 UPDATE jobs
 SET id = coalesce(?5, id), state = 'failed', outcome = NULL, error = ?2, ended_at = ?3, expires_at = ?4, waiting_on = NULL, offered_by = NULL,
-    units = 0, set_aside = 0, worker = NULL, refusals = NULL, suspicion = 0, gravity = 0
+    units = 0, set_aside = 0, worker = NULL, refusals = NULL, suspicion = 0, gravity = 0,
+    taken = NULL, late_at = NULL, share_line = NULL, queue_line = NULL
 WHERE seq = ?1;
 
 -- name: expired

@@ -10,10 +10,10 @@ UNION ALL SELECT * FROM (SELECT seq FROM jobs WHERE state = 'scheduled' AND due 
 -- The next ready jobs of one queue.   ?1 queue  ?2 how many  ?3 gravity
 -- Reads: jobs_ready, in index order.
 SELECT seq, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-       progress, uses, offered_by, units, refusals, suspicion, headers
+       progress, uses, offered_by, units, refusals, suspicion, headers, tag, start_by, extras
 FROM jobs
 WHERE state = 'ready' AND set_aside = 0 AND gravity = ?3 AND queue = ?1
-ORDER BY priority, due, seq
+ORDER BY priority, tag, due, seq
 LIMIT ?2;
 
 -- name: claimable_aside
@@ -21,10 +21,10 @@ LIMIT ?2;
 -- ?5 why: 1 the task was unknown, 2 there was no thread
 -- Reads: jobs_aside, in index order.
 SELECT seq, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-       progress, uses, offered_by, units, refusals, suspicion, headers
+       progress, uses, offered_by, units, refusals, suspicion, headers, tag, start_by, extras
 FROM jobs
 WHERE state = 'ready' AND set_aside > 0 AND set_aside = ?5 AND gravity = ?4 AND queue = ?1 AND task = ?2
-ORDER BY priority, due, seq
+ORDER BY priority, tag, due, seq
 LIMIT ?3;
 
 -- name: aside_tasks
@@ -75,7 +75,7 @@ UPDATE jobs SET set_aside = 1, offered_by = NULL, units = 0 WHERE seq IN (SELECT
 UPDATE jobs SET set_aside = 2 WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: waited_for
--- For each key: the queues that have waiters, with what the key has promised in each, how many hold it, and the first
+-- For each key: the queues that have waiters, with what the key has promised in each, how much of it is held, and the first
 -- waiter. One index step per queue, however many wait.   ?1 JSON array of keys
 -- Reads: jobs_waiting, jobs_offered, holders by primary key, the first waiters by rowid.
 WITH RECURSIVE q(key, queue) AS (
@@ -87,21 +87,22 @@ WITH RECURSIVE q(key, queue) AS (
     FROM q WHERE q.queue IS NOT NULL
 )
 SELECT (SELECT coalesce(sum(o.units), 0) FROM jobs o WHERE o.offered_by = q.key AND o.queue = q.queue),
-       (SELECT count(*) FROM holders h WHERE h.key = q.key),
+       (SELECT coalesce(sum(h.units), 0) FROM holders h WHERE h.key = q.key),
        w.seq, w.id, w.task, w.queue, w.args, w.tenant, w.priority, w.due, w.attempt, w.tries, w.retry, w.timeout,
-       w.metadata, w.enqueued_at, w.progress, w.uses, w.waiting_on, w.units, w.refusals, w.suspicion, w.headers
+       w.metadata, w.enqueued_at, w.progress, w.uses, w.waiting_on, w.units, w.refusals, w.suspicion, w.headers,
+       w.tag, w.start_by, w.extras
 FROM q CROSS JOIN jobs w
 WHERE w.seq = (SELECT f.seq FROM jobs f WHERE f.state = 'waiting' AND f.waiting_on = q.key AND f.queue = q.queue
-               ORDER BY f.priority, f.due, f.seq LIMIT 1);
+               ORDER BY f.priority, f.tag, f.due, f.seq LIMIT 1);
 
 -- name: waiters
 -- The first waiters of a queue on a key, with all that a claim in the same step needs.   ?1 key  ?2 queue  ?3 how many
 -- Reads: jobs_waiting, in index order.
 SELECT seq, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-       progress, uses, waiting_on, units, refusals, suspicion, headers
+       progress, uses, waiting_on, units, refusals, suspicion, headers, tag, start_by, extras
 FROM jobs
 WHERE state = 'waiting' AND waiting_on = ?1 AND queue = ?2
-ORDER BY priority, due, seq
+ORDER BY priority, tag, due, seq
 LIMIT ?3;
 
 -- name: waiting_on

@@ -49,6 +49,6 @@ SELECT queue FROM q WHERE queue IS NOT NULL;
 -- name: waiters_of
 -- The first waiters of a queue on a key, for people.   ?1 key  ?2 queue  ?3 how many
 -- Reads: jobs_waiting, in index order.
-SELECT priority, due, seq, id, task, queue, tenant FROM jobs
+SELECT priority, tag, due, seq, id, task, queue, tenant FROM jobs
 WHERE state = 'waiting' AND waiting_on = ?1 AND queue = ?2
-ORDER BY priority, due, seq LIMIT ?3;
+ORDER BY priority, tag, due, seq LIMIT ?3;

@@ -2,11 +2,12 @@
 
 -- name: meter
 -- What was spent of a rate key.   ?1 key
-SELECT full_at FROM meters WHERE key = ?1;
+SELECT full_at, since, refunded FROM meters WHERE key = ?1;
 
 -- name: put_meter
--- Remember what was spent of a rate key.   ?1 key  ?2 full_at
-INSERT INTO meters (key, full_at) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET full_at = ?2;
+-- Remember what was spent of a rate key.   ?1 key  ?2 full_at  ?3 since  ?4 refunded
+INSERT INTO meters (key, full_at, since, refunded) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (key) DO UPDATE SET full_at = ?2, since = ?3, refunded = ?4;
 
 -- name: forget_meter
 -- A bucket that is full, or that a window has taken the place of.   ?1 key
@@ -25,6 +26,11 @@ SELECT at, units FROM starts WHERE key = ?1 AND at > ?2 ORDER BY at;
 -- name: put_start
 -- One start in an exact window.   ?1 key  ?2 at  ?3 units  ?4 when it leaves the window
 INSERT INTO starts (key, at, units, gone_at) VALUES (?1, ?2, ?3, ?4);
+
+-- name: forget_start
+-- One start was not what it was taken for.   ?1 key  ?2 at  ?3 units
+-- Writes: starts by rowid, found through starts_key.
+DELETE FROM starts WHERE rowid = (SELECT rowid FROM starts WHERE key = ?1 AND at = ?2 AND units = ?3 LIMIT 1);
 
 -- name: forget_starts
 -- Starts that a window no longer sees, or that a bucket has taken the place of.   ?1 key  ?2 until
@@ -46,19 +52,19 @@ UPDATE starts SET gone_at = ?2 WHERE rowid = ?1;
 DELETE FROM starts WHERE rowid IN (SELECT rowid FROM starts WHERE gone_at <= ?1 ORDER BY gone_at LIMIT ?2);
 
 -- name: timer
--- When the timer of a rate key rings.   ?1 key
+-- When the timer of a timed key rings.   ?1 key
 -- Reads: timers by primary key.
 SELECT at FROM timers WHERE key = ?1;
 
 -- name: arm
--- Set the timer of a rate key.   ?1 key  ?2 time
+-- Set the timer of a timed key.   ?1 key  ?2 time
 INSERT INTO timers (key, at) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET at = ?2;
 
 -- name: disarm
--- Clear the timer of a rate key.   ?1 key
+-- Clear the timer of a timed key.   ?1 key
 DELETE FROM timers WHERE key = ?1;
 
 -- name: due_timers
--- Rate keys whose timer has come.   ?1 now  ?2 how many
+-- Keys whose timer has come.   ?1 now  ?2 how many
 -- Reads: timers_at.
 SELECT key FROM timers WHERE at <= ?1 ORDER BY at LIMIT ?2;

@@ -68,7 +68,9 @@ SELECT (SELECT json_group_array(id) FROM jobs WHERE state = 'running' AND worker
        (SELECT CAST(min(lease_until) AS INTEGER) FROM workers),
        (SELECT min(expires_at) FROM holders WHERE expires_at IS NOT NULL),
        (SELECT min(until) FROM overrides WHERE until IS NOT NULL),
-       (SELECT 0 FROM unsettled LIMIT 1);
+       (SELECT CAST(min(late_at) AS INTEGER) FROM jobs WHERE late_at IS NOT NULL),
+       (SELECT 0 FROM unsettled LIMIT 1),
+       (SELECT 0 FROM slices LIMIT 1);
 
 -- name: pause
 -- Pause a queue.   ?1 queue
@@ -111,11 +113,13 @@ SELECT (SELECT CAST(min(due) AS INTEGER) FROM jobs WHERE state = 'scheduled'),
        (SELECT CAST(min(lease_until) AS INTEGER) FROM workers),
        (SELECT min(expires_at) FROM holders WHERE expires_at IS NOT NULL),
        (SELECT min(until) FROM overrides WHERE until IS NOT NULL),
-       (SELECT 0 FROM unsettled LIMIT 1);
+       (SELECT CAST(min(late_at) AS INTEGER) FROM jobs WHERE late_at IS NOT NULL),
+       (SELECT 0 FROM unsettled LIMIT 1),
+       (SELECT 0 FROM slices LIMIT 1);
 
 -- name: next_expiry
--- When retention next has work, and when idle rate keys, computed numbers and history can be forgotten.
--- ?1 how long computed numbers are kept  ?2 how long history is
+-- When retention next has work, and when what is known of idle keys and shares, and history, can be forgotten.
+-- ?1 how long numbers of keys are kept  ?2 how long history is  ?3 how long mean times are
 -- Reads: the first entry of each index, of jobs_ended those of each state.
 WITH RECURSIVE s(state) AS (
     SELECT min(state) FROM jobs WHERE expires_at IS NOT NULL
@@ -127,5 +131,6 @@ SELECT (SELECT min((SELECT CAST(min(j.expires_at) AS INTEGER) FROM jobs j
                     WHERE j.state = s.state AND j.expires_at IS NOT NULL)) FROM s),
        (SELECT min(full_at) FROM meters),
        (SELECT min(gone_at) FROM starts),
-       (SELECT min(at) + ?1 FROM computed),
-       (SELECT min(at) + ?2 FROM history);
+       (SELECT min(at) + ?1 FROM numbers),
+       (SELECT min(at) + ?2 FROM history),
+       (SELECT min(at) + ?3 FROM means);

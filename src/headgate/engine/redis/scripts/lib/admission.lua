@@ -10,12 +10,40 @@ end
 function Admission.free(ident)
   local rule = Book.rule(ident)
   if not rule.rate then
-    return rule.max and rule.max - Ledger.held(ident) or Admission.UNLIMITED
+    local most = rule.gate and Admission.most(rule) or not rule.gate and rule.max
+    return most and most - Ledger.held(ident) or Admission.UNLIMITED
   end
   if not rule.limit then return Admission.UNLIMITED end
   if rule.limit == 0 then return 0 end
   local meter = Ledger.meter(ident)
   return meter.kind.free(meter, rule)
+end
+
+-- ── keys that were throttled: closed until `opens_at`, then one slot more every `step` ──────────────────────────────────
+
+Admission.GATE_STEPS = 10 -- in how many steps a throttled key without a number of its own opens again
+
+-- The number of a concurrency limit with a gate at this instant.
+function Admission.most(rule)
+  local gate, most = rule.gate, rule.max
+  if now >= Admission.open_at(rule) then return most end
+  if now < gate[1] then return 0 end
+  local opened = 1 + math.floor((now - gate[1]) / gate[2])
+  return (not most or opened < most) and opened or most
+end
+
+-- From when on it is open wide.
+function Admission.open_at(rule)
+  local gate = rule.gate
+  return gate[1] + gate[2] * math.max((rule.max or Admission.GATE_STEPS) - 1, 0)
+end
+
+-- When it opens further, until it is open wide; nil then.
+function Admission.opens_at(rule)
+  local gate = rule.gate
+  if not gate or now >= Admission.open_at(rule) then return nil end
+  if now < gate[1] then return gate[1] end
+  return now + gate[2] - math.fmod(now - gate[1], gate[2])
 end
 
 function Admission.touch(ident)
@@ -25,25 +53,30 @@ function Admission.touch(ident)
   end
 end
 
-function Admission.touch_rate(ident)
-  if Admission.is_rate(ident) then Admission.touch(ident) end
+-- A line has changed whose jobs may wait although some of its key is free: the next head may need less.
+function Admission.touch_line(ident)
+  if Book.rule(ident).lines_up then Admission.touch(ident) end
 end
 
 -- ── a job becomes due ─────────────────────────────────────────────────────────────────────────────────────────────
 
 function Admission.is_waited_for(ident, queue)
-  return (Admission.is_rate(ident) or Admission.touched[ident] or Book.is_changing(ident))
+  return (Book.rule(ident).lines_up or Admission.touched[ident] or Book.is_changing(ident))
     and Ledger.has_waiters(ident, queue)
 end
 
-function Admission.arrive(job)
+-- `entering`: it is being enqueued, and can still be refused; `returning`: it comes back uncounted.
+function Admission.arrive(job, entering, returning)
+  if not returning and not Full.may_enter(job, entering) then return end
   local tightest, least = nil, Admission.UNLIMITED + 1
   local queue = job.need.queue
   for _, use in ipairs(Ledger.uses(job)) do
     local room = Admission.free(use[1]) - Ledger.offered(use[1], queue)
     if room < use[2] or Admission.is_waited_for(use[1], queue) then
-      Ledger.park(job, use, 0)
-      Admission.touch_rate(use[1])
+      if returning or Full.may_wait(job, use, entering) then
+        Ledger.park(job, use, 0)
+        Admission.touch_line(use[1])
+      end
       return
     end
     if room < least then tightest, least = use, room end
@@ -54,16 +87,16 @@ end
 -- ── a worker wants it ─────────────────────────────────────────────────────────────────────────────────────────────
 
 function Admission.admits(job, use)
-  if Admission.is_rate(use[1]) and use[1] ~= job.offered_by and Ledger.has_waiters(use[1], job.need.queue) then
-    return false -- others stand in line for tokens, and one that needs many would starve behind passers-by
-  end
-  local free = Admission.free(use[1])
-  return free >= use[2] or (free + 1 >= use[2] and Ledger.holds(use[1], job))
+  local ident, free = use[1], Admission.free(use[1])
+  if free < use[2] then return free + Ledger.holds(ident, job) >= use[2] end
+  if ident == job.offered_by or not Book.rule(ident).lines_up then return true end
+  -- Do others stand in line for more? One that needs much would starve if each passer-by took what comes.
+  return not Ledger.has_waiters(ident, job.need.queue) or Ledger.holds(ident, job) > 0
 end
 
 function Admission.take(job, use)
   if not Admission.is_rate(use[1]) then
-    Ledger.take(use[1], job, false)
+    Ledger.take(use[1], job, use[2], false)
     return
   end
   local rule = Book.rule(use[1])
@@ -80,10 +113,10 @@ end
 -- Rule 7: the keys before the refusing one, never for a rate wait.
 function Admission.reservable(refused, uses)
   local kept = {}
-  if Admission.is_rate(refused[1]) then return kept end
+  if Admission.is_timed(refused[1]) then return kept end
   for _, use in ipairs(uses) do
     if use == refused then break end
-    kept[#kept + 1] = use[1]
+    kept[#kept + 1] = use
   end
   return kept
 end
@@ -92,13 +125,13 @@ function Admission.refuse(job, refused, uses)
   local passed_over = job.refusals and job.offered_by and job.offered_by ~= refused[1]
   local refusals = (job.refusals or 0) + (passed_over and 1 or 0)
   local kept, keep = refusals >= settings.patience and Admission.reservable(refused, uses) or {}, {}
-  for _, ident in ipairs(kept) do
-    keep[ident] = true
-    if not Ledger.holds(ident, job) then Ledger.take(ident, job, true) end
+  for _, use in ipairs(kept) do
+    keep[use[1]] = true
+    if Ledger.holds(use[1], job) == 0 then Ledger.take(use[1], job, use[2], true) end
   end
   for _, ident in ipairs(Ledger.drop_except(job, keep)) do Admission.touch(ident) end
   Admission.touch(job.offered_by)
-  Admission.touch_rate(refused[1])
+  Admission.touch_line(refused[1])
   local name = Book.key(refused[1]).name
   Admission.parked[name] = (Admission.parked[name] or 0) + 1
   Ledger.park(job, refused, refusals)
@@ -111,7 +144,12 @@ function Admission.drop_unneeded(job, uses)
   for _, ident in ipairs(Ledger.drop_except(job, needed)) do Admission.touch(ident) end
 end
 
+-- One that should have started by now ends instead.
 function Admission.claim(job)
+  if job.start_by and job.start_by <= now then
+    Transitions.cancel_pending(job, Full.EXPIRED)
+    return false
+  end
   local uses = Ledger.uses(job)
   for _, use in ipairs(uses) do
     if not Admission.admits(job, use) then
@@ -172,7 +210,7 @@ end
 function Admission.give_back(job)
   for ident in pairs(Ledger.let_go_all(job)) do Admission.touch(ident) end
   if job.offered_by then Admission.touch(job.offered_by) end
-  if job.waiting_on then Admission.touch_rate(job.waiting_on) end
+  if job.waiting_on then Admission.touch_line(job.waiting_on) end
 end
 
 -- ── waiters of touched keys ───────────────────────────────────────────────────────────────────────────────────────
@@ -195,7 +233,7 @@ function Admission.offer_queue(ident, queue, straight)
       if job.units > room then break end
       room = room - job.units
       if straight then
-        Ledger.take(ident, job, false)
+        Ledger.take(ident, job, job.units, false)
         Ledger.start(job)
       else
         Ledger.make_ready(job, ident, job.units)
@@ -225,11 +263,11 @@ function Admission.is_straight(claim, ids, waiting)
     if not job or job.state ~= 'waiting' then return false end
     local need, uses = job.need, Ledger.uses(job)
     if claimer.threaded[need.task] then threads = threads + 1 end
-    if job.suspicion > 0 or (claim.served and need.queue ~= Store.jobs[ids[1]].need.queue) then return false end
+    if job.start_by or job.suspicion > 0 or (claim.served and need.queue ~= Store.jobs[ids[1]].need.queue) then return false end
     if #uses ~= 1 or job.units ~= 1 or job.holds or not claimer.known[need.task] then return false end
     if claim.served and not claim.served[need.queue] then return false end
     local rule = Book.rule(uses[1][1])
-    if rule.rate or not rule.max or rule.max > Admission.OFFER_MOST then return false end
+    if rule.lines_up or not rule.max or rule.max > Admission.OFFER_MOST then return false end
   end
   if claimer.spare then
     if threads > claimer.spare then return false end
@@ -247,9 +285,16 @@ function Admission.head_at(ident, queue, rule)
   return meter.kind.when(meter, rule, Ledger.offered(ident, queue) + job.units)
 end
 
--- One timer per rate key: when the first of its queues' heads will find its tokens.
+-- Whether time gives a key room: a rate, or a throttled key that opens again.
+function Admission.is_timed(ident)
+  local rule = Book.rule(ident)
+  return rule.rate or rule.gate
+end
+
+-- One timer per timed key: when the first of its queues' heads will find its tokens, or when it opens further.
 function Admission.timer_of(ident, queues)
   local rule, first = Book.rule(ident), nil
+  if not rule.rate then return #queues > 0 and Admission.opens_at(rule) or nil end
   for _, queue in ipairs(queues) do
     local at = Admission.head_at(ident, queue, rule)
     if at and (not first or at < first) then first = at end
@@ -266,7 +311,7 @@ function Admission.offer(claim)
   for i, ident in ipairs(touches) do
     local queues = waiting[i]
     for _, queue in ipairs(queues) do count = count + Admission.offer_queue(ident, queue, straight) end
-    if Admission.is_rate(ident) then Ledger.arm(ident, Admission.timer_of(ident, queues)) end
+    if Admission.is_timed(ident) then Ledger.arm(ident, Admission.timer_of(ident, queues)) end
   end
   return count
 end

@@ -68,7 +68,7 @@ function Write.index_older(most)
   if #keys == most then left = (math.floor(rows[#rows] / Write.BLOCK) + 1) * Write.BLOCK - 1 end
   Write.by_block = {}
   for i, text in ipairs(#keys > 0 and call('MGET', unpack(keys)) or keys) do
-    local state, seq = text and Store.STATES[string.byte(text, 1) % Store.THREAD], tonumber(rows[2 * i])
+    local state, seq = text and Store.STATES[string.byte(text, 1) % Store.MORE], tonumber(rows[2 * i])
     if seq > left then
       Write.in_block(state, math.floor(seq / Write.BLOCK), 1)
       local list = added[state]

@@ -1,22 +1,48 @@
 -- The ledger's slots and reservations: which job holds which key. Part of every script.
 --
--- Held = number of holder records. A step counts what it takes and lets go, and job by job it knows what each holds; the
--- records follow from that at the end.
+-- Held = the sum of the units of holder records. Nearly all have one, and are counted; what others have beyond that is
+-- summed in `larger`, of limits of which jobs have named other units. A step counts what it takes and lets go, and job
+-- by job it knows what each holds; the records follow from that at the end.
 
 function Ledger.held(ident)
   local key = Ledger.at(ident)
   if not key.held then
-    key.held = call('HLEN', key.name)
-    key.stored = key.held
+    key.stored, key.larger = call('HLEN', key.name), 0
+    if Book.rule(ident).sums then key.larger = tonumber(call('HGET', base .. 'larger', ident) or 0) end
+    key.held, key.was_larger = key.stored + key.larger, key.larger
   end
   return key.held
 end
 
-function Ledger.holds(ident, job)
-  return job.holds and job.holds.keys[ident] ~= nil
+-- One more or less holds a key, with so many units.
+function Ledger.count(ident, by, units)
+  local held, key = Ledger.held(ident), Ledger.at(ident)
+  key.held, key.larger = held + units, key.larger + units - by
 end
 
--- What a job holds, key → whether it is only reserved, as a table that is never changed and that many jobs share. It is
+-- What stands for a holding: false for a slot, true for one that is only reserved; a number for several units, below
+-- zero where they are only reserved.
+function Ledger.kept_as(units, reserved)
+  if units == 1 then return reserved end
+  return reserved and -units or units
+end
+
+function Ledger.units_of(kept)
+  return type(kept) == 'number' and math.abs(kept) or 1
+end
+
+function Ledger.is_reserved(kept)
+  return kept == true or type(kept) == 'number' and kept < 0
+end
+
+-- How many units of a key a job holds.
+function Ledger.holds(ident, job)
+  local kept = nil
+  if job.holds then kept = job.holds.keys[ident] end
+  return kept == nil and 0 or Ledger.units_of(kept)
+end
+
+-- What a job holds, key → how it is kept, as a table that is never changed and that many jobs share. It is
 -- found by its text.
 function Ledger.holding(text)
   local holding = Ledger.holdings[text]
@@ -28,10 +54,10 @@ function Ledger.holding(text)
 end
 
 -- The same with a key reserved or taken, or without it (nil).
-function Ledger.changed(holding, ident, reserved)
+function Ledger.changed(holding, ident, kept)
   local keys = {}
   for key, value in pairs(holding and holding.keys or keys) do keys[key] = value end
-  keys[ident] = reserved
+  keys[ident] = kept
   return next(keys) ~= nil and Ledger.holding(pack(keys))
 end
 
@@ -41,7 +67,7 @@ function Ledger.slots(job)
   if need.slots == nil then
     local keys = {}
     for _, use in ipairs(uses) do
-      if not Admission.is_rate(use[1]) then keys[use[1]] = false end
+      if not Admission.is_rate(use[1]) then keys[use[1]] = Ledger.kept_as(use[2], false) end
     end
     need.slots = next(keys) ~= nil and Ledger.holding(pack(keys))
   end
@@ -50,23 +76,24 @@ end
 
 -- Count the job as a holder; a reservation that it has becomes a slot. One that starts holds all of its slots from then
 -- on, the others this one besides what they hold.
-function Ledger.take(ident, job, reserved)
-  local key, holds, before = Ledger.at(ident), job.holds, nil
+function Ledger.take(ident, job, units, reserved)
+  local holds, before = job.holds, nil
   if holds then before = holds.keys[ident] end
   if before == nil then
-    key.held = Ledger.held(ident) + 1
-  elseif before then
-    Write.score('reserved', Text.join(job.id, ident), false)
+    Ledger.count(ident, 1, units)
+  else
+    Ledger.count(ident, 0, units - Ledger.units_of(before))
+    if Ledger.is_reserved(before) then Write.score('reserved', Text.join(job.id, ident), false) end
   end
   if reserved or job.state == 'running' then
-    job.holds = Ledger.changed(holds, ident, reserved)
+    job.holds = Ledger.changed(holds, ident, Ledger.kept_as(units, reserved))
     Store.touch(job)
   end
 end
 
-function Ledger.vacate(ident, job, reserved)
-  if reserved then Write.score('reserved', Text.join(job.id, ident), false) end
-  Ledger.at(ident).held = Ledger.held(ident) - 1
+function Ledger.vacate(ident, job, kept)
+  if Ledger.is_reserved(kept) then Write.score('reserved', Text.join(job.id, ident), false) end
+  Ledger.count(ident, -1, -Ledger.units_of(kept))
 end
 
 function Ledger.let_go(ident, job)
@@ -79,7 +106,7 @@ end
 function Ledger.let_go_all(job)
   if not job.holds then return Lines.NONE end
   local keys = job.holds.keys
-  for ident, reserved in pairs(keys) do Ledger.vacate(ident, job, reserved) end
+  for ident, kept in pairs(keys) do Ledger.vacate(ident, job, kept) end
   job.holds = false
   Store.touch(job)
   return keys
@@ -114,12 +141,19 @@ end
 -- Slots are held since the job has started, also those that it had reserved before.
 function Ledger.note_comer(job, holds, was)
   local starts = job.state == 'running' and job.started_at == now
-  for ident, reserved in pairs(holds) do
-    if starts or was[ident] ~= reserved then
+  for ident, kept in pairs(holds) do
+    if starts or was[ident] ~= kept then
       local key = Ledger.at(ident)
-      local place = key.come
-      key.comers[place + 1], key.comers[place + 2] = job.id, reserved and now_text .. 'r' or now_text
+      local place, units = key.come, Ledger.units_of(kept)
+      local text = Ledger.is_reserved(kept) and now_text .. 'r' or now_text
+      key.comers[place + 1], key.comers[place + 2] = job.id, units == 1 and text or text .. '*' .. Text.number(units)
       key.come = place + 2
     end
   end
+end
+
+-- A holder record read back: since when, whether reserved, how many units.
+function Ledger.read_holder(text)
+  local since, reserved, units = string.match(text, '^(%d+)(r?)%*?(%d*)$')
+  return tonumber(since), reserved == 'r', tonumber(units) or 1
 end

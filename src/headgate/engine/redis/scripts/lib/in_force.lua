@@ -10,11 +10,13 @@ function Book.open(rules)
   if not kept or kept.of ~= rules or kept.known > 2000 then
     Book.stamps = Book.stamps + 1
     kept = {
-      of = rules, known = 0, stamp = Book.stamps, limits = {}, rules = {}, caps = {}, computed = {}, overridden = {},
+      of = rules, known = 0, stamp = Book.stamps, limits = {}, rules = {}, caps = {}, numbers = {}, overridden = {},
+      policies = {}, weights = {}, gates = false,
     }
     Book.shelf[base] = kept
   end
-  Book.kept, Book.limits, Book.rules, Book.caps, Book.computed = kept, kept.limits, kept.rules, kept.caps, kept.computed
+  Book.kept, Book.limits, Book.rules, Book.caps, Book.numbers = kept, kept.limits, kept.rules, kept.caps, kept.numbers
+  Book.policies, Book.weights, Book.gates = kept.policies, kept.weights, kept.gates
   Book.overridden, Book.stamp, Book.changes = kept.overridden, kept.stamp, nil
 end
 
@@ -22,7 +24,9 @@ end
 function Book.change(...)
   Book.shelf[base] = nil
   if not Book.changes then
-    Book.limits, Book.computed = {}, {}
+    local gates = Book.all_gates()
+    Book.limits, Book.numbers, Book.weights, Book.gates = {}, {}, {}, {}
+    for ident, gate in pairs(gates) do Book.gates[ident] = gate end
   end
   Book.changes = (Book.changes or Store.meta[4] or Store.meta[2]) .. pack({...})
 end
@@ -31,6 +35,7 @@ end
 function Book.changed()
   Book.stamps = Book.stamps + 1
   Book.kept, Book.rules, Book.caps, Book.overridden, Book.stamp = {known = 0}, {}, {}, {}, Book.stamps
+  Book.policies = {}
 end
 
 -- Limits whose numbers have changed, and up to which of their waited-for keys this has been acted on: a change with very
@@ -97,14 +102,83 @@ function Book.limit(name)
   local limit = Book.limits[name]
   if limit == nil then
     local found = call('HGET', base .. 'limits', name)
-    limit = false
-    if found then
-      local l = parse(found)
-      limit = {name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6]}
-    end
+    limit = found and Book.unfolded(parse(found), call('HEXISTS', base .. 'sized', name) == 1)
     Book.limits[name], Book.kept.known = limit, Book.kept.known + 1
   end
   return limit
+end
+
+-- A limit as Python packs it: {name, kind, max, period, burst, algorithm}, and where any is not as usual {sized,
+-- estimated, adaptive, per_key, when_full, max_waiting, on_overflow}. `sums`: jobs have named other units than one.
+function Book.unfolded(l, sums)
+  local more = l[7] or Lines.NONE
+  local limit = {
+    name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6], sums = sums,
+    sized = more[1] or false, estimated = more[2] or false, adaptive = more[3] or false, per_key = more[4] or false,
+    policy = false,
+  }
+  limit.learns = limit.adaptive or limit.kind == 'floating'
+  if more[5] and (more[5] ~= 'wait' or more[6]) then
+    limit.policy = {when_full = more[5], max_waiting = more[6] or nil, on_overflow = more[7]}
+  end
+  return limit
+end
+
+-- What is kept when a limit is declared that is known already (in_force.py), and its text. What comes with single jobs,
+-- the eighth of what is not as usual, does not change the number of other keys: where that is not the declared one, jobs
+-- bring their numbers from now on, and do not stop to.
+Book.USUAL = {false, false, false, false, 'wait', false, 'refuse'}
+
+function Book.declared_anew(known, l)
+  local row, more, before = {l[1], l[2], l[3], l[4], l[5], l[6]}, {}, known[7] or Book.USUAL
+  for place = 1, 7 do more[place] = (l[7] or Book.USUAL)[place] end
+  more[4] = more[4] or before[4]
+  if (l[7] or Lines.NONE)[8] then
+    more[4] = more[4] or l[3] ~= known[3]
+    row[3] = known[3]
+  end
+  for place = 1, 7 do
+    if more[place] ~= Book.USUAL[place] then row[7] = more end
+  end
+  return row, pack(row)
+end
+
+-- What a key's limit does when there is no room; false for limits that let all wait: nearly all.
+function Book.policy(ident)
+  local policy = Book.policies[ident]
+  if policy == nil then
+    local limit = Book.limit(Book.key(ident).name)
+    policy = limit and limit.policy or false
+    Book.policies[ident], Book.kept.known = policy, Book.kept.known + 1
+  end
+  return policy
+end
+
+-- Throttled keys, ident → {opens_at, step}. Few at a time; read once for each state of the book.
+function Book.all_gates()
+  if not Book.gates then
+    local flat, gates = call('HGETALL', base .. 'gates'), {}
+    for i = 1, #flat, 2 do gates[flat[i]] = parse(flat[i + 1]) end
+    Book.gates = gates
+    if not Book.changes then Book.kept.gates = gates end
+  end
+  return Book.gates
+end
+
+function Book.put_gate(ident, gate)
+  Book.change('gate', ident, gate)
+  Book.gates[ident] = gate or nil
+  Write.field('gates', ident, gate and pack(gate))
+  Book.changed()
+end
+
+-- Jobs have named other units than one of this limit: the units of its keys are summed from here on.
+function Book.sum_units(name, limit)
+  Book.change('sized', name)
+  Book.limits[name] = limit
+  limit.sums = true
+  Write.field('sized', name, '1')
+  Book.changed()
 end
 
 function Book.scope(name, value, tenant)
@@ -151,22 +225,52 @@ function Book.override(key)
   return found or tenant and find(of_name, name, nil, tenant) or find(of_name, name, nil, nil)
 end
 
-function Book.find_computed(ident)
-  if Book.computed[ident] == nil then
+-- What is special about the number of a key: {computed, computed_at, reason, brought, brought_before, at}; false for
+-- nothing. Older data has the first two.
+function Book.find_numbers(ident)
+  if Book.numbers[ident] == nil then
     local found = call('HGET', base .. 'computed', ident)
-    Book.computed[ident] = found and parse(found)[1] or false
+    Book.numbers[ident], Book.kept.known = found and parse(found) or false, Book.kept.known + 1
   end
-  return Book.computed[ident]
+  return Book.numbers[ident]
+end
+
+function Book.put_numbers(ident, numbers)
+  Book.change('numbers', ident, numbers)
+  Book.numbers[ident] = numbers
+  Write.field('computed', ident, pack(numbers))
+  Write.score('computes', Book.by_name(ident), 0)
+  Write.score('refreshed', ident, now)
+  Book.changed()
 end
 
 -- The number in force, nil for none.
 function Book.number(ident)
-  local key = Book.key(ident)
-  local override = Book.override(key)
+  local override = Book.override(Book.key(ident))
   if override then return override[2] or nil end
+  return Book.number_without_override(ident)
+end
+
+-- What would be in force if operators had not spoken.
+function Book.number_without_override(ident)
+  local key = Book.key(ident)
   local limit = Book.limit(key.name)
   if not limit or (limit.kind == 'rate') ~= key.rate then return nil end
-  return limit.kind == 'floating' and Book.find_computed(ident) or limit.max
+  local numbers = (limit.per_key or limit.learns) and Book.find_numbers(ident)
+  if not numbers then return limit.max end
+  if limit.per_key and numbers[4] then return numbers[4] end
+  return limit.learns and numbers[1] or limit.max
+end
+
+-- The weight of a fair share: an operator's word, else what code declared, else 1.
+function Book.weight(share)
+  local weight = Book.weights[share]
+  if not weight then
+    local text = call('HGET', base .. 'weights', share) or call('HGET', base .. 'declared', share)
+    weight = text and tonumber(parse(text)[2]) or 1
+    Book.weights[share], Book.kept.known = weight, Book.kept.known + 1
+  end
+  return weight
 end
 
 function Book.rule(ident)
@@ -175,16 +279,21 @@ function Book.rule(ident)
   local key, number = Book.key(ident), Book.number(ident)
   local limit = Book.limit(key.name)
   if not key.rate then
-    rule = {max = number}
+    rule = {
+      max = number, sized = limit and limit.sized or false, sums = limit and limit.sums or false,
+      gate = Book.all_gates()[ident] or false,
+    }
+    rule.lines_up = rule.sized or rule.gate
   elseif not limit or limit.kind ~= 'rate' then
-    rule = {rate = true, period = 1, burst = 1, interval = 1, most = 0}
+    rule = {rate = true, lines_up = true, period = 1, burst = 1, interval = 1, most = 0}
   else
     local burst = limit.algorithm == 'leaky' and 1 or limit.burst or number
     local exact = limit.algorithm == 'sliding_window'
     burst = (burst and burst ~= 0) and burst or 1
     local some = number and number > 0
     rule = {
-      rate = true, limit = number, period = limit.period, burst = burst, exact = exact,
+      rate = true, lines_up = true, limit = number, period = limit.period, burst = burst, exact = exact,
+      estimated = limit.estimated,
       interval = some and Rates.ceil_div(limit.period, number) or limit.period,
       most = not some and 0 or exact and number or burst,
     }
@@ -199,20 +308,26 @@ function Book.is_cap(ident)
   if cap == nil then
     local key = Book.key(ident)
     local limit = Book.limit(key.name)
-    if limit then cap = limit.kind ~= 'rate' else cap = Book.override(key) ~= nil end
+    local bounds = limit and not limit.max and limit.policy and limit.policy.max_waiting
+    if limit and limit.kind == 'rate' then
+      cap = false
+    else
+      cap = (limit and not bounds or Book.override(key) ~= nil) and true or false
+    end
     Book.caps[ident] = cap
   end
   return cap
 end
 
--- Uses of undeclared limits would admit everything.
+-- Uses of undeclared limits would admit everything. A limit hears here of units other than one.
 function Book.wrong_use(uses)
-  for _, use in ipairs(uses or {}) do
-    if not use[3] then
+  for _, use in ipairs(uses or Lines.NONE) do
+    if use[3] ~= true then
       local key = Book.key(use[1])
       local limit = Book.limit(key.name)
       if not limit then return {'undeclared', key.name} end
       if (limit.kind == 'rate') ~= key.rate then return {'otherwise', key.name, limit.kind} end
+      if use[2] ~= 1 and not key.rate and not limit.sums then Book.sum_units(key.name, limit) end
     end
   end
   return nil

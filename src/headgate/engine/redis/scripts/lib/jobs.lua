@@ -37,7 +37,7 @@ end
 function Store.ranked(members)
   local jobs, ids, loaded = {}, {}, true
   for i = 1, #members do
-    local id = sub(members[i], 31)
+    local id = sub(members[i], 47)
     ids[i], loaded = id, loaded and Store.jobs[id]
   end
   if not loaded then Store.load(ids) end
@@ -50,14 +50,19 @@ function Store.ranked(members)
   return jobs
 end
 
--- Priority, due time, arrival and id, so that byte order is the order of a claim. Due times may lie before 1970.
--- A change of the due time clears the rank.
+-- What ranks of a priority, tag and due time begin with. Due times may lie before 1970.
+function Store.head(priority, tag, due)
+  return format('%02d%016d%016d', priority, tag, due + 1e15)
+end
+
+-- Priority (2 digits), tag of the share (16), due time (16), arrival (12) and id, so that byte order is the order of a
+-- claim. A change of the due time or the tag clears the rank.
 function Store.rank(job)
   local rank = job.rank
   if not rank then
-    local need, due = job.need, job.due
-    if need.headed ~= due then
-      need.headed, need.head = due, format('%02d%016d', need.priority, due + 1e15)
+    local need, due, tag = job.need, job.due, job.tag
+    if need.headed ~= due or need.tagged ~= tag then
+      need.headed, need.tagged, need.head = due, tag, Store.head(need.priority, tag, due)
     end
     rank = need.head .. format('%012d', job.seq) .. job.id
     job.rank = rank
@@ -73,7 +78,7 @@ end
 
 -- The arrival as text; it stands in the rank.
 function Store.arrival(job)
-  return job.rank and sub(job.rank, 19, 30) or format('%012d', job.seq)
+  return job.rank and sub(job.rank, 35, 46) or format('%012d', job.seq)
 end
 
 function Store.by_arrival(job)
@@ -108,12 +113,41 @@ function Store.touch(job)
   end
 end
 
+-- Whether a unique key is taken by a job: until it ends, or as long after its start as it asked for. One that updates may
+-- replace gives its key free when it starts.
+function Store.keeps_unique(job)
+  if Store.ENDED[job.state] then return job.unique_until end
+  return not job.need.updates or job.attempt == 0
+end
+
+-- Whether other lines than its own hold a pending job: that of its share, that of all pending jobs of its queue.
+function Store.stands_apart(need)
+  if need.apart_at ~= Book.stamp then
+    local policy = Book.policy(Full.queue_ident(need.queue))
+    need.bounded = policy and policy.max_waiting and true or false
+    need.crowded = need.bounded and policy.on_overflow == 'drop_oldest'
+    need.apart, need.apart_at = need.share or need.bounded, Book.stamp
+  end
+  return need.apart
+end
+
+function Store.move_apart(job, move, by)
+  local need, member = job.need, Store.rank(job)
+  if need.share then move(Lines.share(need.share, need.place), member) end
+  if need.crowded then move(Lines.crowd(need.queue), member) end
+  local pending = need.bounded and Full.pending[need.queue]
+  if pending then Full.pending[need.queue] = pending + by end
+end
+
 -- Take a job out of where it stands. The caller changes its fields and lets it `enter` again.
 function Store.leave(job)
   local state = job.state
   if job.offered_by then Ledger.promise(job, -1) end
-  if state == 'ready' or state == 'waiting' then Lines.remove(Store.line(job), Store.member(job)) end
-  if job.need.unique and not Store.ENDED[state] then
+  if state == 'ready' or state == 'waiting' then
+    Lines.remove(Store.line(job), Store.member(job))
+    if Store.stands_apart(job.need) then Store.move_apart(job, Lines.remove, -1) end
+  end
+  if job.need.unique and Store.keeps_unique(job) then
     local rival = Store.rival(job.need.tenant, job.need.unique)
     if rival and rival.id == job.id then Store.set_rival(job, false) end
   end
@@ -122,8 +156,11 @@ end
 function Store.enter(job)
   local state = job.state
   if job.offered_by then Ledger.promise(job, 1) end
-  if state == 'ready' or state == 'waiting' then Lines.add(Store.line(job), Store.member(job)) end
-  if job.need.unique and not Store.ENDED[state] and not Store.rival(job.need.tenant, job.need.unique) then
+  if state == 'ready' or state == 'waiting' then
+    Lines.add(Store.line(job), Store.member(job))
+    if Store.stands_apart(job.need) then Store.move_apart(job, Lines.add, 1) end
+  end
+  if job.need.unique and Store.keeps_unique(job) and not Store.rival(job.need.tenant, job.need.unique) then
     Store.set_rival(job, job.id)
   end
   Store.touch(job)
@@ -133,7 +170,7 @@ end
 function Store.change(job, fields)
   Store.leave(job)
   for name, value in pairs(fields) do job[name] = value end
-  if fields.due then job.rank = false end
+  if fields.due or fields.tag then job.rank = false end
   Store.enter(job)
 end
 
@@ -149,12 +186,14 @@ function Store.newborn(job, state, enqueued_at, due)
   job.expires_at, job.outcome, job.worker, job.offered_by, job.waiting_on = false, false, false, false, false
   job.holds, job.error, job.progress, job.result, job.cancel, job.aside = false, false, false, false, false, false
   job.suspicion, job.lost, job.lost_after = 0, 0, 0
+  job.tag, job.start_by, job.was_start_by, job.unique_until, job.spent = 0, false, false, false, false
 end
 
 -- A new job, scheduled, due or not.
-function Store.add(id, spec, need, enqueued_at, due)
+function Store.add(id, spec, need, enqueued_at, due, start_by)
   local job = Store.table_for(id, need)
   Store.newborn(job, 'scheduled', enqueued_at, due)
+  job.start_by = start_by or false
   Store.specs[id], job.seq = spec, Store.next_seq()
   Store.jobs[id] = job
   Store.enter(job)

@@ -9,13 +9,14 @@ function Ledger.at(ident)
   if not key then
     key = {
       ident = ident, name = base .. 'held:' .. ident, turn = 0, lines = {}, held = false, stored = false,
-      queues = false, offers = false, promised = false, comers = {}, come = 0, leavers = {}, left = 0,
+      queues = false, offers = false, promised = false, comers = {}, come = 0, leavers = {}, left = 0, larger = 0,
+      was_larger = 0,
     }
     Ledger.shelf[ident], Transaction.shelf.known = key, Transaction.shelf.known + 1
   elseif key.turn == turn then
     return key
   end
-  key.turn, key.held, key.stored, key.queues = turn, false, false, false
+  key.turn, key.held, key.stored, key.queues, key.larger, key.was_larger = turn, false, false, false, 0, 0
   key.offers, key.promised, key.come, key.left = false, false, 0, 0
   Ledger.keys[#Ledger.keys + 1] = key
   return key
@@ -147,7 +148,7 @@ end
 
 -- The job of a line's member, which is its rank; nil if it does not wait.
 function Ledger.waiter(member)
-  local job = Store.job(sub(member, 31))
+  local job = Store.job(sub(member, 47))
   if not job or job.state ~= 'waiting' then return nil end
   job.rank = member
   return job
@@ -172,7 +173,7 @@ function Ledger.expect(idents)
         local members = Lines.first(Lines.waiting(ident, queue), math.min(room, Admission.OFFER_MOST))
         for place = 1, #members do
           count = count + 1
-          ids[count] = sub(members[place], 31)
+          ids[count] = sub(members[place], 47)
         end
       end
     end
@@ -198,15 +199,39 @@ function Ledger.read_offers(idents, queues)
   end
 end
 
+-- Of an estimated rate the job remembers what it spent: {units, at, mark}.
 function Ledger.spend(ident, pace, units, job)
   local meter = Ledger.meter(ident)
   meter.kind.spend(meter, pace, units, job)
+  if pace.estimated then Ledger.remember_spending(ident, job, {units, now, meter.kind.mark(meter)}) end
+end
+
+function Ledger.remember_spending(ident, job, spending)
+  local spent = {}
+  for key, other in pairs(job.spent or spent) do spent[key] = other end
+  spent[ident], job.spent = spending, spent
+  Store.touch(job)
+end
+
+-- What a start spent was really so much.
+function Ledger.correct(ident, pace, job, units)
+  local meter, spent = Ledger.meter(ident), job.spent[ident]
+  meter.kind.correct(meter, pace, spent, units, job)
+  Ledger.remember_spending(ident, job, {units, spent[2], spent[3]})
+end
+
+-- A rate has no tokens before this time.
+function Ledger.close(ident, pace, till)
+  local meter = Ledger.meter(ident)
+  meter.kind.close(meter, pace, till)
 end
 
 function Ledger.start(job)
   Store.leave(job)
   job.state, job.worker, job.started_at = 'running', Ledger.claimer, now
-  job.attempt, job.tries = job.attempt + 1, job.tries + 1
+  if job.tag > 0 then Shares.advance(job.need.place, job.tag) end
+  if job.attempt == 0 and job.need.unique_for then job.unique_until = now + job.need.unique_for end
+  job.attempt, job.tries, job.start_by = job.attempt + 1, job.tries + 1, false
   job.ended_at, job.outcome, job.error, job.result = false, false, false, false
   job.offered_by, job.waiting_on, job.units, job.aside, job.readied = false, false, 0, false, false
   job.holds = Ledger.slots(job)
@@ -255,8 +280,12 @@ function Ledger.write()
     if key.come > 0 then Write.some('HSET', key.name, key.comers, key.come) end
     if key.left > 0 then Write.some('HDEL', key.name, key.leavers, key.left) end
     if key.offers then Ledger.write_offers(key) end
-    if key.stored and (key.held > 0) ~= (key.stored > 0) then
-      Write.score('helds', Book.by_name(key.ident), key.held > 0 and 0)
+    local holders = key.stored and key.held - key.larger
+    if holders and (holders > 0) ~= (key.stored > 0) then
+      Write.score('helds', Book.by_name(key.ident), holders > 0 and 0)
+    end
+    if key.larger ~= key.was_larger then
+      Write.field('larger', key.ident, key.larger ~= 0 and Text.whole(key.larger))
     end
   end
 end

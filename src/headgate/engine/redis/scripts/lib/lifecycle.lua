@@ -23,7 +23,7 @@ function Lifecycle.settle(job, kind, value, retry_in)
   end
   if cancelled then return 'cancelled', kind end
   if kind == 'snoozed' then return false, 'snoozed', false, false, math.min(now + value, Lifecycle.LATEST), false end
-  return false, 'released', false, false, math.min(job.due, now), false
+  return false, kind, false, false, math.min(job.due, now), false -- released, throttled
 end
 
 -- The worker is gone. The attempt does not count; the job takes its old place again, unless it is to blame (`fails`).

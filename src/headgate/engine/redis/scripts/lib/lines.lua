@@ -1,9 +1,10 @@
--- Lines: sorted sets of score 0, read in the order of their members. Part of every script.
+-- Lines: sorted sets in which all have the same score, read in the order of their members. Part of every script.
 --
 -- What a step puts into a line or takes out of it is kept beside it and looked through until the step is written. Where
 -- functions are kept, so are the tables of lines: `turn` says whether what stands in one is of this step.
 
 Lines.NONE = {}
+Lines.SCORE = '1' -- that of older data is 0, see move_lines.lua
 
 function Lines.make(kind, key, queue, other)
   return Lines.renew({
@@ -55,6 +56,27 @@ function Lines.suspects(queue, why, task)
   if not line then
     line = Lines.make('suspect', 'suspect:' .. name, queue, why and task)
     line.name, line.why, Lines.suspected[name] = name, why, line
+  end
+  return line
+end
+
+-- The ready and waiting jobs of a fair share, at a place: priority and queue.
+function Lines.share(share, place)
+  local name = Text.join(share, place)
+  local line = Lines.shares[name]
+  if not line then
+    line = Lines.make('share', 'share:' .. name, place, share)
+    Lines.shares[name] = line
+  end
+  return line
+end
+
+-- The ready and waiting jobs of a queue whose backlog loses its oldest: kept for such queues only.
+function Lines.crowd(queue)
+  local line = Lines.crowds[queue]
+  if not line then
+    line = Lines.make('crowd', 'crowd:' .. queue, queue)
+    Lines.crowds[queue] = line
   end
   return line
 end
@@ -130,11 +152,11 @@ function Lines.first(line, most)
   return found
 end
 
--- The first light ones of a line of suspects. Cost: as above.
-function Lines.first_light(line, most)
+-- The first members that do not stand before a text. Cost: as above.
+function Lines.first_from(line, from, most)
   if most < 1 then return {} end
   if line.taken > 0 then Lines.name_taken(line) end
-  local from, found = Blame.LIGHT, {}
+  local found = {}
   for _, member in ipairs(call('ZRANGEBYLEX', line.key, '[' .. from, '+', 'LIMIT', '0', Text.number(most + line.less))) do
     if not line.gone[member] then found[#found + 1] = member end
   end
@@ -144,6 +166,42 @@ function Lines.first_light(line, most)
   table.sort(found)
   for extra = #found, most + 1, -1 do found[extra] = nil end
   return found
+end
+
+-- The first light ones of a line of suspects.
+function Lines.first_light(line, most)
+  return Lines.first_from(line, Blame.LIGHT, most)
+end
+
+-- The last members that do not stand behind a text (false: the last of all), last first. Cost: as above.
+function Lines.before(line, till, most)
+  if line.taken > 0 then Lines.name_taken(line) end
+  local found, from = {}, till and '[' .. till or '+'
+  for _, member in ipairs(call('ZREVRANGEBYLEX', line.key, from, '-', 'LIMIT', '0', Text.number(most + line.less))) do
+    if not line.gone[member] then found[#found + 1] = member end
+  end
+  for member in pairs(line.added) do
+    if not till or member <= till then found[#found + 1] = member end
+  end
+  table.sort(found, function(a, b) return a > b end)
+  for extra = #found, most + 1, -1 do found[extra] = nil end
+  return found
+end
+
+-- The last member; nil of an empty line. Cost: what this step took out.
+function Lines.last(line)
+  if line.taken > 0 then Lines.name_taken(line) end
+  local last = nil
+  for _, member in ipairs(call('ZREVRANGE', line.key, '0', Text.number(line.less))) do
+    if not line.gone[member] then
+      last = member
+      break
+    end
+  end
+  for member in pairs(line.added) do
+    if not last or member > last then last = member end
+  end
+  return last
 end
 
 -- ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,7 +224,7 @@ end
 function Lines.put_in(line)
   local added, size = {}, 0
   for member in pairs(line.added) do
-    added[size + 1], added[size + 2] = '0', member
+    added[size + 1], added[size + 2] = Lines.SCORE, member
     size = size + 2
   end
   Write.many('ZADD', line.key, added)
@@ -176,7 +234,7 @@ function Lines.write()
   for _, line in ipairs(Lines.all) do
     if line.plain then Write.many('ZADD', line.key, line.plain) end
     if line.more > 0 or line.less > 0 then
-      local stays = line.kind == 'ready' or line.seen > line.less
+      local stays = line.kind == 'ready' or line.kind == 'crowd' or line.seen > line.less
       local size = not stays and Lines.size(line)
       if line.less > 0 then Lines.take_off(line) end
       if line.more > 0 then Lines.put_in(line) end
@@ -190,6 +248,11 @@ end
 function Lines.index(line, exists)
   if line.kind == 'suspect' then
     call(exists and 'SADD' or 'SREM', base .. 'suspects', line.name)
+    return
+  end
+  if line.kind == 'crowd' then return end
+  if line.kind == 'share' then
+    Shares.index(line.other, line.queue, exists)
     return
   end
   if line.kind == 'aside' or line.kind == 'thread' then

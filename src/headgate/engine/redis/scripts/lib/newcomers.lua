@@ -1,16 +1,30 @@
 -- New jobs: read, checked, stored. Part of every script.
 
 -- New jobs as Python packs them: {ids, the number of each one's way, ways}. A way is what many jobs have in common:
--- {delay, at, on_conflict, the number of the argument with its need}. Specs are the arguments from 3 on; a caller
+-- {delay, at, on_conflict, the number of the argument with its need}, and where any is there {start_within, start_by,
+-- at_most, numbers that it brings: {ident, number} each}. Specs are the arguments from 3 on; a caller
 -- that leaves jobs out says which argument each has.
 function Transitions.ways(packed)
   local ways = {}
   for i, way in ipairs(packed[3]) do
     ways[i] = {
       need = Store.need(arguments[way[4]]), due = way[2] or now + way[1], delay = way[1], on_conflict = way[3],
+      start_by = false,
     }
+    if way[5] then Transitions.bring_more(ways[i], way[5]) end
   end
   return ways
+end
+
+function Transitions.bring_more(way, more)
+  way.within, way.by, way.at_most, way.brings = more[1] or false, more[2] or false, more[3] or false, more[4] or false
+  way.start_by = Transitions.start_by(way, now)
+end
+
+-- Until when a job that is enqueued at some time must have started, if ever.
+function Transitions.start_by(way, enqueued_at)
+  if way.by then return way.by end
+  return way.within and enqueued_at + way.within or false
 end
 
 -- Refuse ids that are taken and uses of undeclared limits.
@@ -44,13 +58,14 @@ end
 function Transitions.plain(way)
   local need = way.need
   if need.unique or way.due > now or #Ledger.uses(way) > 0 then return false end
+  if way.start_by or way.brings or Store.stands_apart(need) then return false end
   local job = Store.table_for('', need)
   Store.newborn(job, 'ready', now, way.due)
   local text, line = Store.folded(job), Lines.ready(need.queue)
   line.plain = line.plain or {}
   return {
     before = sub(text, 1, Store.SEQ_AT - 1), behind = sub(text, Store.SEQ_AT + 8), line = line.plain,
-    head = format('%02d%016d', need.priority, way.due + 1e15), queue = need.queue,
+    head = Store.head(need.priority, 0, way.due), queue = need.queue,
   }
 end
 
@@ -60,28 +75,30 @@ function Transitions.add_plain(plain, id, key, spec)
   local last = #records
   records[last + 1], records[last + 2] = key, plain.before .. struct.pack('>d', seq) .. plain.behind
   records[last + 3], records[last + 4] = base .. 'spec:' .. id, spec
-  line[size + 1], line[size + 2] = '0', plain.head .. arrival .. id
+  line[size + 1], line[size + 2] = Lines.SCORE, plain.head .. arrival .. id
   Write.put('jobs', arrival, id)
   Write.moved(false, 'ready', plain.queue, seq)
 end
 
 -- Store new jobs, all or none; answers the state of each, and {place, id} of those that were there already.
-function Transitions.enqueue(packed)
+-- `entering`: they can be refused for a full backlog; what time brings has no caller to be told.
+function Transitions.enqueue(packed, entering)
   local ids, numbers, ways, places = packed[1], packed[2], Transitions.ways(packed), packed[4]
   local keys = Transitions.check_new(ids, numbers, ways)
   local states, there = {}, {}
   for _, way in ipairs(ways) do way.plain = Transitions.plain(way) end
   for i = 1, #ids do
     local id, way, spec = ids[i], ways[numbers[i]], arguments[places and places[i] or 2 + i]
-    local rival = way.need.unique and Transitions.find_rival(way.need, way.on_conflict)
+    local rival = way.need.unique and Transitions.find_rival(way, spec)
     if way.plain then
       Transitions.add_plain(way.plain, id, keys[i], spec)
       states[i], Store.readied[way.plain.queue] = 'ready', true
     elseif rival then
       states[i], there[#there + 1] = rival.state, {i, rival.id}
     else
-      local job = Store.add(id, spec, way.need, now, way.due)
-      Transitions.come(job)
+      local job = Store.add(id, spec, way.need, now, way.due, way.start_by)
+      Transitions.bring(way.brings)
+      Transitions.come(job, entering)
       states[i] = job.state
     end
   end

@@ -31,31 +31,51 @@ function Reading.waiting(ident)
   return Reading.waiting_on({ident})[1]
 end
 
--- {ident, held, waiting, {number, at} or false} of each key.
+-- {ident, held, waiting, numbers (see Book.find_numbers) or false, until when it is closed or false} of each key.
 function Reading.counts(idents)
   local rows, waiting = {}, Reading.waiting_on(idents)
   for i, ident in ipairs(idents) do
-    local computed = call('HGET', base .. 'computed', ident)
-    rows[i] = {ident, call('HLEN', base .. 'held:' .. ident), waiting[i], computed and parse(computed) or false}
+    local numbers, gate = call('HGET', base .. 'computed', ident), Book.all_gates()[ident]
+    rows[i] = {ident, Reading.held(ident), waiting[i], numbers and parse(numbers) or false, gate or false}
   end
   return rows
+end
+
+-- How many units of a key are held. Of rates nothing ever is.
+function Reading.held(ident)
+  local held = call('HLEN', base .. 'held:' .. ident)
+  local limit = Book.limit(Book.key(ident).name)
+  if limit and limit.sums then held = held + (call('HGET', base .. 'larger', ident) or 0) end
+  return held
+end
+
+-- The tokens that a rate has now, below zero a debt, and when the next is there: {tokens, at or false}; false where
+-- nothing limits.
+function Reading.tokens(ident)
+  local rule = Book.rule(ident)
+  if not rule.rate or not rule.limit then return false end
+  if rule.limit == 0 then return {0, false} end
+  local meter = Ledger.meter(ident)
+  local tokens = meter.kind.free(meter, rule) - meter.kind.debt(meter, rule)
+  return {tokens, meter.kind.when(meter, rule, math.max(tokens, 0) + 1) or false}
 end
 
 -- When a rate has so many tokens; false where no time will help, or none is needed.
 function Reading.earliest(ident, units)
   local rule = Book.rule(ident)
-  if not rule.rate or not rule.limit or rule.limit == 0 then return false end
+  if not rule.rate then return Admission.opens_at(rule) or false end
+  if not rule.limit or rule.limit == 0 then return false end
   local meter = Ledger.meter(ident)
   return meter.kind.when(meter, rule, units) or false
 end
 
--- The first of some holders, given as a hash has them: {id, task, worker or false, since, whether reserved, seq}, longest
+-- The first of some holders, given as a hash has them: {id, task, worker or false, since, whether reserved, seq, units}, longest
 -- first. Only the jobs that may be among them are read.
 function Reading.first_holders(fields, most)
   local found, ids, rows = {}, {}, {}
   for i = 1, #fields, 2 do
-    local since, reserved = string.match(fields[i + 1], '^(%d+)(r?)$')
-    found[#found + 1] = {fields[i], false, false, tonumber(since), reserved == 'r', 0}
+    local since, reserved, units = Ledger.read_holder(fields[i + 1])
+    found[#found + 1] = {fields[i], false, false, since, reserved, 0, units}
   end
   table.sort(found, function(a, b) return a[4] < b[4] end)
   local latest = found[math.min(most, #found)]
@@ -97,7 +117,7 @@ function Reading.waiters(ident, most, after)
   table.sort(members)
   local last = #members >= most and members[most] or false
   for extra = #members, most + 1, -1 do members[extra] = nil end
-  for i, member in ipairs(members) do members[i] = sub(member, 31) end
+  for i, member in ipairs(members) do members[i] = sub(member, 47) end
   Store.load(members)
   for _, id in ipairs(members) do
     local job = Store.job(id)
@@ -154,7 +174,10 @@ end
 -- A key as snapshots show it: {ident, holders, what it has left (false: no limit), the most tokens it can ever have}.
 function Reading.key(ident)
   local all, who, rule = call('HGETALL', base .. 'held:' .. ident), {}, Book.rule(ident)
-  for i = 1, #all, 2 do who[#who + 1] = {all[i], sub(all[i + 1], -1) == 'r'} end
+  for i = 1, #all, 2 do
+    local _, reserved, units = Ledger.read_holder(all[i + 1])
+    who[#who + 1] = {all[i], reserved, units}
+  end
   local left = Admission.free(ident)
   local waited = rule.rate and rule.limit and #Ledger.stored_queues(ident) > 0
   return {ident, who, left < Admission.UNLIMITED and left, waited and rule.most or false}

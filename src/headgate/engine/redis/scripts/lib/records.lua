@@ -11,17 +11,20 @@
 -- attempt, tries, past; units; refusals; started_at, ended_at, expires_at; then texts with their lengths: need, worker,
 -- offered_by, waiting_on, holds (packed), error, progress, result. records.py reads the same.
 -- A job that was ever lost with its worker has a tail (suspicion, lost, lost_after), and SUSPECT is added to its state;
--- THREAD is if it is set aside for lack of threads. Nearly all jobs have none of this.
+-- THREAD is if it is set aside for lack of threads. One with a tag, a time by which it must have started, a unique key
+-- that it keeps for a time, or spendings that it may correct has a tail of these behind all, and MORE is added. Nearly
+-- all jobs have none of this.
 Store.LAYOUT = '>BBBdddI4I4I4dI4dddI4c0I4c0I4c0I4c0I4c0I4c0I4c0I4c0'
 Store.TAIL = '>I4I4d'
-Store.SUSPECT, Store.THREAD = 128, 64
+Store.MORE_TAIL, Store.NEVER = '>dddI4c0', 2 ^ 53
+Store.SUSPECT, Store.THREAD, Store.MORE = 128, 64, 32
 Store.SEQ_AT, Store.ENDED_AT, Store.NEED_AT = 12, 60, 76 -- where in it seq, ended_at and need stand
 Store.STATES = {'scheduled', 'ready', 'waiting', 'running', 'succeeded', 'failed', 'cancelled'}
-Store.OUTCOMES = {'succeeded', 'failed', 'cancelled', 'snoozed', 'released', 'lost'}
+Store.OUTCOMES = {'succeeded', 'failed', 'cancelled', 'snoozed', 'released', 'lost', 'throttled'}
 Store.CODES = {
   scheduled = 1, ready = 2, waiting = 3, running = 4, succeeded = 5, failed = 6, cancelled = 7,
 }
-Store.OUTCOME_CODES = {succeeded = 1, failed = 2, cancelled = 3, snoozed = 4, released = 5, lost = 6}
+Store.OUTCOME_CODES = {succeeded = 1, failed = 2, cancelled = 3, snoozed = 4, released = 5, lost = 6, throttled = 7}
 Store.flags, Store.used, Store.tables = {}, {}, 0
 Store.free, Store.frees, Store.running, Store.runs = {}, 0, {}, 0
 
@@ -43,13 +46,38 @@ function Store.need(text)
       or not Store.are_uses(n[5]) or type(cjson.decode(n[6])) ~= 'table' then
       error('its task, queue, limits or retry policy')
     end
+    local more = n[9] or Lines.NONE
     need = {
       text = text, task = n[1], queue = n[2], tenant = n[3], priority = n[4], uses = n[5], retry = n[6], unique = n[7],
-      retention = n[8],
+      retention = n[8], more = n[9] or false, share = more[1] or false, by_time = more[2] or false,
+      unique_for = more[3] or false, updates = more[4] or false, place = false,
     }
+    need.brings = Store.brings(n[5])
+    if need.share then need.place = format('%02d', need.priority) .. need.queue end
     Store.needs[text], Store.needs_known = need, Store.needs_known + 1
   end
   return need
+end
+
+-- The numbers that a job brings for its keys, {ident, number} each; false for none.
+function Store.brings(uses)
+  local brings = false
+  for _, use in ipairs(uses or Lines.NONE) do
+    if use[4] then
+      brings = brings or {}
+      brings[#brings + 1] = {use[1], use[4]}
+    end
+  end
+  return brings
+end
+
+-- A need with other uses, or another retry policy.
+function Store.changed_need(need, uses, retry, updates)
+  local more = need.more
+  if updates then more = {need.share, need.by_time, need.unique_for, true} end
+  local row = {need.task, need.queue, need.tenant, need.priority, uses, retry, need.unique, need.retention}
+  row[9] = more or nil
+  return Store.need(pack(row))
 end
 
 -- The tables of the last call: those of running jobs are kept as they are, the others are free. A call that did not
@@ -91,7 +119,7 @@ function Store.table_for(id, need)
     attempt = 0, tries = 0, past = 0, units = 0, refusals = false, started_at = false, ended_at = false,
     expires_at = false, outcome = false, worker = false, offered_by = false, waiting_on = false, holds = false,
     error = false, progress = false, result = false, cancel = false, aside = false, suspicion = 0, lost = 0,
-    lost_after = 0,
+    lost_after = 0, tag = 0, start_by = false, was_start_by = false, unique_until = false, spent = false,
   }
   Store.use(job)
   return job
@@ -108,6 +136,7 @@ function Store.still_running(id, text)
     return nil
   end
   job.was, job.was_worker, job.was_cancel, job.was_holds = 'running', job.worker, job.cancel, job.holds
+  job.was_start_by = job.start_by
   return job
 end
 
@@ -136,10 +165,15 @@ function Store.read(id, text)
   job.suspicion, job.lost, job.lost_after = 0, 0, 0
   if state > Store.SUSPECT then
     state = state - Store.SUSPECT
-    job.suspicion, job.lost, job.lost_after = struct.unpack(Store.TAIL, text, tail)
+    job.suspicion, job.lost, job.lost_after, tail = struct.unpack(Store.TAIL, text, tail)
   end
   local aside = flags.aside and 'aside'
   if state > Store.THREAD then state, aside = state - Store.THREAD, 'thread' end
+  job.tag, job.start_by, job.was_start_by, job.unique_until, job.spent = 0, false, false, false, false
+  if state > Store.MORE then
+    state = state - Store.MORE
+    Store.read_more(job, text, tail)
+  end
   local name = Store.STATES[state]
   worker = flags.worker and worker
   job.state, job.was, job.worker, job.was_worker = name, name, worker, worker
@@ -154,6 +188,19 @@ function Store.read(id, text)
   return job
 end
 
+function Store.read_more(job, text, tail)
+  local tag, start_by, unique_until, spent = struct.unpack(Store.MORE_TAIL, text, tail)
+  job.tag, job.spent = tag, spent ~= '' and parse(spent)
+  job.start_by, job.unique_until = start_by < Store.NEVER and start_by, unique_until < Store.NEVER and unique_until
+  job.was_start_by = job.start_by
+end
+
+function Store.more_tail(job)
+  local spent = job.spent and pack(job.spent) or ''
+  return struct.pack(
+    Store.MORE_TAIL, job.tag, job.start_by or Store.NEVER, job.unique_until or Store.NEVER, #spent, spent)
+end
+
 function Store.folded(job)
   local worker, started_at, refusals, holds = job.worker, job.started_at, job.refusals, job.holds
   local error, progress, result, need = job.error, job.progress, job.result, job.need.text
@@ -166,6 +213,9 @@ function Store.folded(job)
   if job.aside == 'thread' then state = state + Store.THREAD end
   if job.lost_after > 0 or job.lost > 0 then
     state, tail = state + Store.SUSPECT, struct.pack(Store.TAIL, job.suspicion, job.lost, job.lost_after)
+  end
+  if job.tag > 0 or job.start_by or job.unique_until or job.spent then
+    state, tail = state + Store.MORE, tail .. Store.more_tail(job)
   end
   return struct.pack(
     Store.LAYOUT, state, Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,

@@ -40,7 +40,7 @@ function Store.salvage(id, text)
   Store.newborn(job, false, now, now)
   local ok, state, _, number, due, seq, enqueued_at, attempt, tries, past, units, refusals, started_at, _, expires_at,
     _, worker, offered_by, waiting_on, holds = pcall(struct.unpack, Store.LAYOUT, text)
-  local name = ok and Store.STATES[state % Store.THREAD]
+  local name = ok and Store.STATES[state % Store.MORE]
   if name then
     local flags = Store.flags[number] or Store.flags_of(number)
     local held, keys = pcall(Ledger.holding, holds)

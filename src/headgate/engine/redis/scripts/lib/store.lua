@@ -22,7 +22,7 @@ local Text, Lines, Write = {heads = {}, heads_known = 0}, {}, {}
 local Store = {ENDED = {succeeded = true, failed = true, cancelled = true}, needs = {}, needs_known = 0}
 local Ledger = {holdings = {}, holdings_known = 0}
 local Rates, Book, Admission, Lifecycle, Blame, Transitions, Reading, Transaction = {}, {}, {}, {}, {}, {}, {}, {}
-local History = {}
+local History, Full, Shares = {}, {}, {}
 
 -- Numbers of sixteen digits: joining them to a text with `..` would round them.
 function Text.whole(number)

@@ -34,7 +34,10 @@ function Transaction.reset(keys, given)
   Transaction.open_shelf()
   Store.put_away()
   Lines.all, Lines.readies, Lines.asides = empty(Lines.all), empty(Lines.readies), empty(Lines.asides)
-  Lines.suspected = empty(Lines.suspected)
+  Lines.suspected, Lines.shares, Lines.crowds = empty(Lines.suspected), empty(Lines.shares), empty(Lines.crowds)
+  Full.pending = empty(Full.pending)
+  Shares.virtual, Shares.means, Shares.counts = empty(Shares.virtual), empty(Shares.means), empty(Shares.counts)
+  Shares.listed, Shares.retags, Shares.forgetting = empty(Shares.listed), empty(Shares.retags), false
   Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes =
     empty(Write.by_score), empty(Write.by_field), empty(Write.by_count), empty(Write.puts), empty(Write.takes)
   Write.records, Write.by_block = empty(Write.records), empty(Write.by_block)
@@ -133,17 +136,30 @@ end
 -- writing.
 function Transaction.next_due(other)
   local due, any = Transaction.first_lease or Transaction.head('leases') or false, false
-  local scheduled, timers = base .. 'scheduled', base .. 'timers'
-  local reserved, untils = base .. 'reserved', base .. 'untils'
-  if call('EXISTS', scheduled, timers, reserved, untils, other or scheduled) > 0 then
+  local scheduled, timers, starting = base .. 'scheduled', base .. 'timers', base .. 'starting'
+  local reserved, untils, ends = base .. 'reserved', base .. 'untils', base .. 'weightends'
+  local gates, retags, filling = base .. 'gates', base .. 'retags', base .. 'filling'
+  if call('EXISTS', scheduled, timers, starting, reserved, untils, ends, gates, retags, filling, other or scheduled) > 0 then
     any = true
-    for _, name in ipairs({'scheduled', 'timers', 'reserved', 'untils'}) do
+    for _, name in ipairs({'scheduled', 'timers', 'reserved', 'untils', 'starting', 'weightends'}) do
       local at = Transaction.head(name)
       if at and (not due or at < due) then due = at end
     end
+    due = Transaction.next_gate(due)
+    if call('EXISTS', retags, filling) > 0 then due = now end
   end
   if next(Book.changing) ~= nil then due = now end
   return due, any
+end
+
+-- Throttled keys are looked at when they are open wide. Cost: they are few.
+function Transaction.next_gate(due)
+  for ident in pairs(Book.all_gates()) do
+    local rule = Book.rule(ident)
+    local at = rule.gate and Admission.open_at(rule)
+    if at and (not due or at < due) then due = at end
+  end
+  return due
 end
 
 -- The registration of a worker with a good lease: {tasks, queues, lease, …}, see register.lua, and as sets its tasks

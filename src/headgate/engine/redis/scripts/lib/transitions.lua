@@ -2,23 +2,123 @@
 
 -- ── a job comes ───────────────────────────────────────────────────────────────────────────────────────────────────
 
--- A scheduled job arrives if it is due; else sleeping workers learn when it will be.
-function Transitions.come(job)
-  if job.due <= now then
-    Admission.arrive(job)
-  else
+-- A scheduled job arrives if it is due; else sleeping workers learn when it will be. `entering`: it is being enqueued,
+-- and can still be refused; `returning`: it takes its old place again.
+function Transitions.come(job, entering, returning)
+  if job.due > now then
     Store.call_workers = true
+    return
   end
+  if job.need.brings then Transitions.bring(job.need.brings, true) end
+  if job.need.share and not returning then Shares.tag(job) end
+  Admission.arrive(job, entering, returning)
 end
 
-function Transitions.find_rival(need, on_conflict)
+-- The job that has a unique key; that of one that has ended may have become free by time.
+function Transitions.taken_by(need)
   local rival = need.unique and Store.rival(need.tenant, need.unique)
+  if not rival or not Store.ENDED[rival.state] or not rival.unique_until or rival.unique_until > now then return rival end
+  Store.change(rival, {unique_until = false})
+  return nil
+end
+
+-- `way` is what the newcomer brings, `spec` what Python keeps of it.
+function Transitions.find_rival(way, spec)
+  local need, on_conflict = way.need, way.on_conflict
+  local rival = Transitions.taken_by(need)
   if not rival or on_conflict == 'return' then return rival end
-  if on_conflict == 'raise' or rival.state == 'running' then
+  if on_conflict == 'raise' or not Transitions.PENDING[rival.state] then
     Store.refuse('rival', rival.id, need.unique, rival.state)
+  end
+  if on_conflict == 'update' then
+    Transitions.update(rival, way, spec)
+    return rival
   end
   Transitions.cancel_pending(rival)
   return nil
+end
+
+Transitions.PENDING = {scheduled = true, ready = true, waiting = true}
+
+-- A job that has not started takes over what the newcomer brings, and its due time within a bound.
+function Transitions.update(job, way, spec)
+  local need = way.need
+  if job.attempt > 0 then Store.refuse('started', job.id, need.unique) end
+  if job.need.task ~= need.task then Store.refuse('other_task', job.id, need.unique, job.need.task) end
+  local due = way.due
+  if way.at_most then due = math.min(due, job.enqueued_at + way.at_most) end
+  Admission.give_back(job)
+  Store.leave(job)
+  local old = Store.specs[job.id] or call('GET', base .. 'spec:' .. job.id)
+  Store.specs[job.id] = Transitions.updated_spec(old, spec)
+  job.need = Store.changed_need(job.need, Transitions.uses_in(job.need, need.uses), job.need.retry, true)
+  job.state, job.due, job.rank, job.start_by, job.waiting_on = 'scheduled', due, false, way.start_by, false
+  job.offered_by, job.units, job.refusals, job.aside, job.readied = false, 0, false, false, false
+  Store.enter(job)
+  Transitions.bring(need.brings)
+  Transitions.come(job)
+end
+
+-- What Python alone reads of a job (records.py: Spec), with arguments, uses, metadata and headers of another.
+Transitions.TAKEN_OVER = {[3] = true, [6] = true, [9] = true, [11] = true}
+
+function Transitions.updated_spec(old, new)
+  local old_parts, new_parts = Transitions.parts(old), Transitions.parts(new)
+  for place, part in ipairs(new_parts) do
+    if Transitions.TAKEN_OVER[place] or not old_parts[place] then old_parts[place] = part end
+  end
+  return string.char(0x90 + #old_parts) .. table.concat(old_parts)
+end
+
+-- The elements of a packed list of up to fifteen, each as it is packed.
+function Transitions.parts(text)
+  local parts, at = {}, 1
+  for place = 1, string.byte(text, 1) - 0x90 do
+    local next = cmsgpack.unpack_one(text, at)
+    if next < 0 then next = #text end
+    parts[place], at = sub(text, at + 1, next), next
+  end
+  return parts
+end
+
+-- Uses of a job that come to one in another queue: the caps are those of its own.
+function Transitions.uses_in(need, uses)
+  local found, caps = {}, {['c0:queue:' .. need.queue] = true, ['c0:task:' .. need.task] = true}
+  if not uses then return false end
+  for _, use in ipairs(uses) do
+    if use[3] ~= true then found[#found + 1], caps[use[1]] = use, nil end
+  end
+  if #found == 0 then return false end
+  for ident in pairs(caps) do found[#found + 1] = {ident, 1, true} end
+  table.sort(found, function(a, b) return Transitions.stands_before(Book.key(a[1]), Book.key(b[1])) end)
+  return found
+end
+
+-- The canonical order of keys (rule 6).
+function Transitions.stands_before(a, b)
+  if a.rate ~= b.rate then return b.rate end
+  local first, second = a.value and a.name .. '=' .. a.value or a.name, b.value and b.name .. '=' .. b.value or b.name
+  if first ~= second then return first < second end
+  return a.tenant < b.tenant
+end
+
+-- The newest job's numbers for its keys are in force from now on: {ident, number} each. A job that comes `again` is not
+-- the newest: it brings its number only where the key's was forgotten meanwhile.
+function Transitions.bring(brings, again)
+  for _, use in ipairs(brings or Lines.NONE) do
+    local ident, number = use[1], use[2]
+    local limit = Book.limit(Book.key(ident).name)
+    local old = limit and limit.per_key and Book.find_numbers(ident) or Lines.NONE
+    if limit and limit.per_key and old[4] ~= number and not (again and old[4]) then
+      local differs = old[4] and Transitions.is_in_use(ident) and old[4] or false
+      Book.put_numbers(ident, {old[1] or false, old[2] or false, old[3] or false, number, differs, now})
+      Admission.touch(ident)
+    end
+  end
+end
+
+function Transitions.is_in_use(ident)
+  return not Admission.is_rate(ident) and Ledger.held(ident) > 0 or Full.count_waiting(ident) > 0
 end
 
 -- ── an attempt ends ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -28,6 +128,8 @@ function Transitions.finish(job, state, outcome, error, result)
   Store.leave(job)
   job.state, job.outcome, job.error, job.result = state, outcome, error or false, result or false
   job.ended_at, job.expires_at = now, Lifecycle.expires_at(job, state)
+  local till = job.unique_until
+  if till then job.expires_at, job.unique_until = math.max(job.expires_at, till), till > now and till end
   job.waiting_on, job.offered_by, job.units, job.aside, job.readied = false, false, 0, false, false
   Store.enter(job)
   Store.ended = true
@@ -35,14 +137,18 @@ end
 
 -- An attempt that came to an end of its own clears its job of suspicion.
 function Transitions.come_back(job, outcome, error, due, counts)
-  if outcome ~= 'lost' and outcome ~= 'released' then Transitions.clear(job) end
+  local as_it_was = Transitions.BACK_AS_THEY_WERE[outcome]
+  if not as_it_was then Transitions.clear(job) end
   Store.remember(job, {job.attempt, outcome, job.started_at, now, job.worker or '', error or false})
   Store.change(job, {
     state = 'scheduled', due = due, worker = false, started_at = false, error = error or false,
     tries = job.tries - (counts and 0 or 1), refusals = false,
   })
-  Transitions.come(job)
+  Transitions.come(job, false, as_it_was)
 end
+
+-- Outcomes after which a job takes its old place again: it did not come to an end by itself.
+Transitions.BACK_AS_THEY_WERE = {lost = true, released = true, throttled = true}
 
 function Transitions.clear(job)
   job.suspicion, job.lost, job.lost_after = 0, 0, 0
@@ -50,6 +156,8 @@ end
 
 function Transitions.close(job, state, outcome, error, result, due, counts)
   Admission.give_back(job)
+  job.spent = false
+  if job.need.share and job.need.by_time then Shares.learn_time(job) end
   if state then
     Transitions.finish(job, state, outcome, error, result)
   else
@@ -57,8 +165,58 @@ function Transitions.close(job, state, outcome, error, result, due, counts)
   end
 end
 
+-- The value of a throttled one is its delay, `retry_in` the limit that it names, or false.
 function Transitions.settle(job, kind, value, retry_in)
+  if kind == 'throttled' and not Transitions.throttle(job, value, retry_in) then kind = 'snoozed' end
   Transitions.close(job, Lifecycle.settle(job, kind, value, retry_in))
+end
+
+-- Close the keys that the report means; answers whether there are any.
+function Transitions.throttle(job, delay, name)
+  local named, rates, own = {}, {}, {}
+  for _, use in ipairs(Ledger.uses(job)) do
+    local ident = use[1]
+    if Book.key(ident).name == name then named[#named + 1] = ident end
+    if Admission.is_rate(ident) then rates[#rates + 1] = ident end
+    if sub(ident, 1, 8) ~= 'c0:task:' and sub(ident, 1, 9) ~= 'c0:queue:' then own[#own + 1] = ident end
+  end
+  local keys = name and named or #rates > 0 and rates or own
+  for _, ident in ipairs(keys) do Transitions.close_key(ident, math.min(now + delay, Lifecycle.LATEST), delay) end
+  return #keys > 0
+end
+
+Transitions.SHORTEST_STEP = 50000 -- a throttled key opens by one slot at a time, and not more often than this
+
+function Transitions.close_key(ident, till, delay)
+  local rule = Book.rule(ident)
+  if not rule.rate then
+    local parts = math.max(rule.max or Admission.GATE_STEPS, 1)
+    local step = math.max((delay - math.fmod(delay, parts)) / parts, Transitions.SHORTEST_STEP)
+    if not rule.gate or rule.gate[1] < till then Book.put_gate(ident, {till, step}) end
+  elseif rule.limit and rule.limit ~= 0 then
+    Ledger.close(ident, rule, till)
+  end
+  Admission.touch(ident)
+end
+
+-- A throttled key has opened again as far as it can.
+function Transitions.open_wide(ident)
+  Book.put_gate(ident, false)
+  Ledger.arm(ident, false)
+  Admission.touch(ident)
+end
+
+-- A running attempt says what it really spent of a limit.
+function Transitions.correct(job, name, units)
+  local idents = {}
+  for ident in pairs(job.spent or idents) do idents[#idents + 1] = ident end
+  for _, ident in ipairs(idents) do
+    local rule = Book.rule(ident)
+    if Book.key(ident).name == name and rule.rate and rule.limit and rule.limit ~= 0 then
+      Ledger.correct(ident, rule, job, units)
+      Admission.touch(ident)
+    end
+  end
 end
 
 function Transitions.release(job)
@@ -67,15 +225,19 @@ end
 
 -- ── operators steer ───────────────────────────────────────────────────────────────────────────────────────────────
 
-function Transitions.cancel_pending(job)
+function Transitions.cancel_pending(job, reason)
   Admission.give_back(job)
-  Transitions.finish(job, 'cancelled', false, job.error)
+  Transitions.finish(job, 'cancelled', false, reason or job.error)
+end
+
+function Transitions.ask_to_stop(job)
+  Store.change(job, {cancel = true})
+  Store.call_workers = true
 end
 
 function Transitions.cancel(job)
   if job.state == 'running' then
-    Store.change(job, {cancel = true})
-    Store.call_workers = true
+    Transitions.ask_to_stop(job)
   else
     Transitions.cancel_pending(job)
   end
@@ -83,7 +245,8 @@ end
 
 Transitions.RESTARTED = {failed = true, cancelled = true}
 
-function Transitions.restart(job)
+-- `brings`: numbers that its new arguments bring.
+function Transitions.restart(job, brings)
   if job.outcome and job.started_at and job.ended_at then
     Store.remember(job,
       {job.attempt, job.outcome, job.started_at, job.ended_at, job.worker or '', job.error or false})
@@ -91,8 +254,10 @@ function Transitions.restart(job)
   Transitions.clear(job)
   Store.change(job, {
     state = 'scheduled', due = now, tries = 0, worker = false, started_at = false, ended_at = false, outcome = false,
-    error = false, result = false, expires_at = false, cancel = false, refusals = false,
+    error = false, result = false, expires_at = false, cancel = false, refusals = false, start_by = false,
+    unique_until = false,
   })
+  Transitions.bring(brings)
   Transitions.come(job)
 end
 
@@ -116,7 +281,8 @@ end
 
 -- A restart must not make a second unfinished job of one unique key.
 function Transitions.has_rival(job)
-  return job.need.unique and Store.rival(job.need.tenant, job.need.unique) ~= nil
+  local rival = job.need.unique and Transitions.taken_by(job.need)
+  return rival and rival.id ~= job.id
 end
 
 -- ── limits change ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,7 +293,7 @@ function Transitions.adopt(name)
   if (kind ~= 'task' and kind ~= 'queue') or not Book.is_cap(ident) then return end
   for _, worker in ipairs(call('ZRANGE', base .. 'leases', 0, -1)) do
     for _, job in ipairs(Transitions.running_of(worker)) do
-      if job.need[kind] == what and not Ledger.holds(ident, job) then Ledger.take(ident, job, false) end
+      if job.need[kind] == what and Ledger.holds(ident, job) == 0 then Ledger.take(ident, job, 1, false) end
     end
   end
 end
@@ -150,7 +316,9 @@ end
 
 -- A concurrency limit that is not raised gives no key room: nothing has to be looked at, however many keys there are.
 function Transitions.may_give_room(limit, before, after)
-  return (limit and limit.kind == 'rate') or not before or not after or after > before
+  if limit and (limit.kind == 'rate' or limit.adaptive or limit.per_key) then return true end
+  if before.learns or before.per_key or before.sized ~= after.sized then return true end
+  return not before.max or not after.max or after.max > before.max
 end
 
 Transitions.SLICE, Transitions.OFFERS = 50, 50
@@ -179,22 +347,26 @@ end
 function Transitions.go_on()
   local name, after = next(Book.changing)
   if name then Transitions.touch_waited(name, after) end
-  return next(Book.changing) ~= nil
+  local left = call('EXISTS', base .. 'retags') == 1 and Shares.go_on()
+  if call('EXISTS', base .. 'filling') == 1 then left = Full.go_on() or left end
+  return left or next(Book.changing) ~= nil
 end
 
--- Write what differs, and answer whether go_on has something to do for it; a limit is {name, kind, max, period, burst,
--- algorithm}. A name does not change its kind: jobs that use the old one would no longer be limited.
+-- Write what differs, and answer whether go_on has something to do for it; for a limit see Book.unfolded. A name does not change its kind: jobs that use the old one would no longer be limited.
 function Transitions.declare(limits)
   local left = false
   for _, l in ipairs(limits) do
     local value, known = pack(l), Book.limit(l[1])
     if known and known.kind ~= l[2] then Store.refuse('kind', l[1], known.kind, l[2]) end
-    if call('HGET', base .. 'limits', l[1]) ~= value then
+    local stored = call('HGET', base .. 'limits', l[1])
+    if stored ~= value and (stored or l[7]) then l, value = Book.declared_anew(stored and parse(stored) or l, l) end
+    if stored ~= value then
       Book.change('limit', value)
       Write.field('limits', l[1], value)
-      local limit = {name = l[1], kind = l[2], max = l[3] or nil, period = l[4], burst = l[5] or nil, algorithm = l[6]}
+      local limit = Book.unfolded(l, known and known.sums or false)
       Book.limits[l[1]] = limit
-      if known and not Transitions.may_give_room(limit, known.max, limit.max) then
+      Full.policy_changed(known, limit)
+      if known and not Transitions.may_give_room(limit, known, limit) then
         Book.changed()
       else
         Transitions.rules_changed(l[1])
@@ -209,7 +381,8 @@ end
 function Transitions.replaced(name, value, tenant)
   local stored, limit = call('HGET', base .. 'overrides', Book.scope(name, value, tenant)), Book.limit(name)
   if stored then return parse(stored)[2] or nil end
-  return not value and not tenant and limit and limit.kind == 'concurrency' and limit.max or nil
+  local same = limit and limit.kind == 'concurrency' and not limit.adaptive and not limit.per_key
+  return not value and not tenant and same and limit.max or nil
 end
 
 -- An operator's word comes into force ({name, max, value, tenant, by, at, why, until}), or is taken back (false).
@@ -219,21 +392,25 @@ function Transitions.set_override(name, value, tenant, override)
   Write.field('overrides', scope, override and pack(override))
   Write.score('untils', scope, override and override[8])
   Book.staged[scope] = override
-  if override and not Transitions.may_give_room(Book.limit(name), before, override[2]) then
+  local room = Transitions.may_give_room(Book.limit(name), {max = before}, {max = override and override[2] or nil})
+  if override and not room then
     Book.changed()
   else
     Transitions.rules_changed(name, value, tenant)
   end
 end
 
-function Transitions.compute(ident, number)
-  Book.change('computed', ident, number)
-  Write.field('computed', ident, pack({number, now}))
-  Write.score('computes', Book.by_name(ident), 0)
-  Write.score('refreshed', ident, now)
-  Book.computed[ident] = number
-  Book.changed()
+function Transitions.compute(ident, number, reason)
+  local before = Book.find_numbers(ident) or Lines.NONE
+  Book.put_numbers(ident, {number, now, reason or false, before[4] or false, before[5] or false, now})
   Admission.touch(ident)
+end
+
+-- An adaptive limit's number for one key; false where the number is not as it was seen.
+function Transitions.learn(ident, number, seen, reason)
+  if (Book.number_without_override(ident) or false) ~= seen then return false end
+  Transitions.compute(ident, number, reason)
+  return true
 end
 
 -- ── a job is taken over ───────────────────────────────────────────────────────────────────────────────────────────
@@ -250,8 +427,7 @@ function Transitions.write_import(job, way, taken)
   local last, kept = attempts[#attempts], over and #attempts - 1 or #attempts
   local need = job.need
   if need.retry ~= way.need.retry then
-    job.need = Store.need(pack(
-      {need.task, need.queue, need.tenant, need.priority, need.uses, way.need.retry, need.unique, need.retention}))
+    job.need = Store.changed_need(need, need.uses, way.need.retry, need.updates)
   end
   Store.forget_past(job)
   for number = 1, kept do Store.remember(job, attempts[number]) end
@@ -283,13 +459,15 @@ function Transitions.take_over(id, spec, way, record)
   if type(taken) == 'string' then return {state or false, {'text', taken}} end
   if not job or Store.ENDED[state] then
     local unique, tenant = (job and job.need or need).unique, (job and job.need or need).tenant
-    local rival = unique and Store.rival(tenant, unique)
-    if rival and not Store.ENDED[taken[1]] then
+    local rival = unique and Transitions.taken_by({tenant = tenant, unique = unique})
+    if rival and not Store.ENDED[taken[1]] and rival.id ~= id then
       return {state or false, {'rival', rival.id, unique, rival.state}}
     end
   end
   if not job then
-    job = Store.add(id, spec, need, record[1] or now, taken[2] or now + way.delay)
+    local enqueued_at = record[1] or now
+    job = Store.add(id, spec, need, enqueued_at, taken[2] or now + way.delay, Transitions.start_by(way, enqueued_at))
+    Transitions.bring(way.brings)
   elseif not Store.ENDED[state] then
     Admission.give_back(job)
   end

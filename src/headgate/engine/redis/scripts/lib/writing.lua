@@ -107,6 +107,11 @@ function Write.indexes(job)
   elseif was == 'scheduled' then
     Write.take('scheduled', Store.by_arrival(job))
   end
+  if job.start_by or job.was_start_by then Write.starting(job, was, state) end
+  if job.need.share then
+    local counted = (Shares.COUNTED(state) and 1 or 0) - (Shares.COUNTED(was) and 1 or 0)
+    if counted ~= 0 then Shares.count(job.need.place, counted) end
+  end
   if Store.ENDED[state] then
     local at = job.expires_at
     if Write.expiry ~= at then Write.expiry, Write.expiry_text = at, format('%d', at) end
@@ -118,6 +123,18 @@ function Write.indexes(job)
   end
   if job.error == Store.UNREADABLE then Write.unlist(job, state) end
   if state == 'ready' and job.readied then Store.readied[queue] = true end
+end
+
+Write.UNSTARTED = {scheduled = true, ready = true, waiting = true}
+
+-- Jobs that must have started by some time, while they have not.
+function Write.starting(job, was, state)
+  local before, after = Write.UNSTARTED[was] and job.was_start_by, Write.UNSTARTED[state] and job.start_by
+  if after and after ~= before then
+    Write.put('starting', format('%d', after), job.id)
+  elseif before and not after then
+    Write.take('starting', job.id)
+  end
 end
 
 function Write.jobs()
@@ -157,6 +174,7 @@ function Store.write()
   for name, members in pairs(Write.by_score) do Write.scores(name, members) end
   Write.counts()
   Write.blocks()
+  Shares.write()
   if Store.indexing then Write.index_older(Store.indexing) end
   if Store.seq then call('HSET', base .. 'meta', 'seq', format('%d', Store.seq)) end
 end

@@ -3,5 +3,5 @@
 -- Cost: per job its keys, plus the offers of the keys it touches.
 local function verb(given)
   Transitions.declare(given[1])
-  return Transitions.enqueue(given[2])
+  return Transitions.enqueue(given[2], true)
 end

@@ -1,6 +1,7 @@
 -- exchange: settle what finished, then claim up to `want` jobs.
 -- input {worker, reports, want, queues or false, number or false, whether suspects above level 1 are wanted, threads or
--- false}; a report is five values: kind, job, attempt, value, retry_in
+-- false}; a report is five values: kind, job, attempt, value, retry_in (of one that says what it spent: the limit's name and
+-- the units; of a throttled one: the delay, and the limit's name or false)
 -- answers {ids of the attempts, refused, cancelling, next_due, more, now, set_aside, parked (name, number …)}, and job
 -- and spec of each attempt, raw. Cost: the reports, the jobs looked at (want + 256 at most) and what is offered; never
 -- what waits.
@@ -12,6 +13,8 @@ local function report_one(worker, kind, id, attempt, value, retry_in)
   if kind == 'progress' then
     job.progress, Store.ended = value, true
     Store.touch(job)
+  elseif kind == 'spent' then
+    Transitions.correct(job, value, retry_in)
   else
     Transitions.settle(job, kind, value, retry_in)
   end
@@ -199,7 +202,7 @@ end
 -- Strike members out of lines if their jobs are not ready: their records could not be read. `lines` by group.
 local function strike(members, lines)
   for _, member in ipairs(members) do
-    local job = Store.job(sub(member, 31))
+    local job = Store.job(sub(member, 47))
     if not job or job.state ~= 'ready' then
       for _, of_group in ipairs(lines) do Store.strike_ready(of_group, member) end
     end

@@ -1,6 +1,6 @@
 -- explain: the facts about one job.
--- input {id}   answers false, or {{limits, overrides, computed}, held, waiting, holders or false, offered,
--- place, earliest, paused, workers, now}, and the job's fields, raw. False stands for more holders than one call reads.
+-- input {id}   answers false, or {{limits, overrides, {ident, numbers, gate or false} …}, held, waiting, holders or false, offered,
+-- place, earliest, paused, workers, now, weight of its share or false, tokens or false}, and the job's fields, raw. False stands for more holders than one call reads.
 -- Cost: at most 500 holders of the key it waits on, the rule book, the workers.
 local MOST_HOLDERS = 10
 
@@ -15,8 +15,9 @@ end
 
 -- What Python needs of the rule book for one key.
 local function book(ident)
-  local computed = ident and call('HGET', base .. 'computed', ident)
-  return {Reading.values('limits'), Reading.values('overrides'), computed and {{ident, parse(computed)}} or {}}
+  local numbers, gate = ident and call('HGET', base .. 'computed', ident), ident and Book.all_gates()[ident]
+  local rows = ident and {{ident, numbers and parse(numbers) or false, gate or false}} or {}
+  return {Reading.values('limits'), Reading.values('overrides'), rows}
 end
 
 local function verb(given, raw)
@@ -24,10 +25,11 @@ local function verb(given, raw)
   if not job then return false end
   raw[1] = Reading.fields(job.id)
   local ident = job.waiting_on
+  local weight = job.need.share and Book.weight(job.need.share)
   local paused = call('SISMEMBER', base .. 'paused', job.need.queue) == 1
-  if not ident then return {book(false), 0, 0, {}, 0, false, false, paused, workers(), now} end
+  if not ident then return {book(false), 0, 0, {}, 0, false, false, paused, workers(), now, weight, false} end
   local place = call('ZRANK', Store.line(job).key, Store.rank(job)) + 1
   return {book(ident), Ledger.held(ident), Reading.waiting(ident), Reading.holders(ident, MOST_HOLDERS),
     Ledger.offered(ident, job.need.queue), place,
-    Reading.earliest(ident, job.units), paused, workers(), now}
+    Reading.earliest(ident, job.units), paused, workers(), now, weight, Reading.tokens(ident)}
 end

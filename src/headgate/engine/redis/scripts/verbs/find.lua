@@ -55,7 +55,7 @@ end
 
 -- What can be told from a record without reading all of it.
 local function may_match(text, f, texts)
-  local state = Store.STATES[string.byte(text, 1) % Store.THREAD]
+  local state = Store.STATES[string.byte(text, 1) % Store.MORE]
   if not state then error('its state') end
   if f[1] and not f[1][state] then return false end
   if (f[8] or f[9]) and not ended_within(state, (struct.unpack('>d', text, Store.ENDED_AT)), f) then return false end
@@ -199,8 +199,8 @@ local function waiters_of(text, before)
   if Reading.waiting(ident) > LOOKS then return nil end
   for _, queue in ipairs(Ledger.stored_queues(ident)) do
     for _, member in ipairs(call('ZRANGE', base .. 'wait:' .. Text.join(queue, ident), '0', '-1')) do
-      local seq = tonumber(sub(member, 19, 30))
-      if seq < before then found[#found + 1] = {sub(member, 31), seq} end
+      local seq = tonumber(sub(member, 35, 46))
+      if seq < before then found[#found + 1] = {sub(member, 47), seq} end
     end
   end
   table.sort(found, function(a, b) return a[2] > b[2] end)

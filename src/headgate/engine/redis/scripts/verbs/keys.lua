@@ -1,7 +1,7 @@
 -- keys: how single keys stand.
 -- input {{ident …}, how many holders, how many waiters}
--- answers for each false if its limit is not known, or {limit or false, override or false, {number, at} or false, held,
--- waiting, free or false, earliest or false, holders or false, waiters}, see reading.lua; false where there are too many
+-- answers for each false if its limit is not known, or {limit or false, override or false, numbers or false, held,
+-- waiting, free or false, earliest or false, holders or false, waiters, tokens or false, gate or false}, see reading.lua; false where there are too many
 -- holders for one call. Cost: per key at most 500 holders, and the waiters asked for.
 local function is_known(ident, key, limit)
   if limit then return (limit.kind == 'rate') == key.rate end
@@ -26,6 +26,7 @@ local function standing(ident, holders, waiters)
     limit_row(key.name), Book.override(key) or false, computed and parse(computed), Ledger.held(ident),
     Reading.waiting_on({ident})[1], left, left == 0 and Reading.earliest(ident, 1),
     holders > 0 and Reading.holders(ident, holders) or holders == 0 and {}, (Reading.waiters(ident, waiters, false)),
+    Reading.tokens(ident), Book.all_gates()[ident] or false,
   }
 end
 

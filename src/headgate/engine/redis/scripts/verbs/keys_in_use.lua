@@ -9,8 +9,8 @@ local function verb(given)
   local members, beyond = Reading.slice({'helds', 'waited'}, name, given[3] and name .. '=' .. given[3], LOOKS)
   for _, member in ipairs(members) do
     local ident = Reading.ident(member)
-    local computed = call('HGET', base .. 'computed', ident)
-    local at = computed and parse(computed)[2] or false
+    local numbers = call('HGET', base .. 'computed', ident)
+    local at = numbers and parse(numbers)[2] or false
     if not before or not at or at < before then
       found[#found + 1] = {ident, Book.number(ident) or false, Ledger.held(ident), Reading.waiting(ident), at}
       if #found == given[4] then return {found, ident} end

@@ -1,5 +1,5 @@
 -- limit_counts: how many hold and wait for single keys.
--- input {ident …}   answers {{ident, held, waiting, {number, at} or false} …}. Cost: the keys.
+-- input {ident …}   answers {{ident, held, waiting, numbers or false, gate or false} …}. Cost: the keys.
 local function verb(given)
   return Reading.counts(given)
 end

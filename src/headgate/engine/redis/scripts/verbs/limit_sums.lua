@@ -13,7 +13,7 @@ local function verb(given)
   local held, waiting = call('ZLEXCOUNT', base .. 'helds', from, till), call('ZLEXCOUNT', base .. 'waited', from, till)
   if held >= most or waiting >= most then return {held, waiting, false} end
   held, waiting = 0, 0
-  for _, ident in ipairs(idents_of('helds', name)) do held = held + call('HLEN', base .. 'held:' .. ident) end
+  for _, ident in ipairs(idents_of('helds', name)) do held = held + Reading.held(ident) end
   for _, count in ipairs(Reading.waiting_on(idents_of('waited', name))) do waiting = waiting + count end
   return {held, waiting, true}
 end

@@ -1,6 +1,6 @@
 -- limits: the keys of a limit that are held, waited for or computed, a slice at a time.
 -- input {name, after (ident) or false, how many}
--- answers {{{ident, held, waiting, {number, at} or false} …}, ident to go on behind or false, whether idents stand in the
+-- answers {{{ident, held, waiting, numbers or false, gate or false} …}, ident to go on behind or false, whether idents stand in the
 -- order of their texts: where all of them belong to the same tenant}. Cost: the keys of the slice, at most 100.
 local LOOKS = 100
 local INDEXES = {'helds', 'waited', 'computes'}

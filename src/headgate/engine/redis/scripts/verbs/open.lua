@@ -1,8 +1,10 @@
 -- open: find or found the store of a partition. Stands alone.
 -- KEYS[1] meta   ARGV[1] version   ARGV[2] a new epoch   ARGV[3] how many partitions   ARGV[4…] names of other keys
 -- Older data is brought up to that version here. What 1 has not is the indexes of computed numbers; what 2 has not, tasks
--- that need threads, is nothing to be made; what 3 has not is the lists of jobs by state, which sweeps make bit by bit.
--- Answers {version before (0: founded now), epoch, partitions}; {'foreign', key} for keys of another program;
+-- that need threads, is nothing to be made; what 3 has not is the lists of jobs by state, which sweeps make bit by bit; what
+-- 4 has not is the tag in the members of lines: `moving` says so until move_lines.lua, which the caller runs next, has
+-- put it in, and how far that has come.
+-- Answers {version before (0: founded now), epoch, partitions, '1' if lines are yet to be moved}; {'foreign', key} for keys of another program;
 -- {'denied', why} for a user without the rights that scripts need. Cost: constant.
 local meta = KEYS[1]
 local base = string.sub(meta, 1, -5)
@@ -64,6 +66,7 @@ if found[1] and tonumber(found[1]) < 4 then
   local last = tonumber(redis.call('HGET', meta, 'seq')) -- up to the end of the block of 256 that it is in
   redis.call('HSET', meta, 'unindexed', string.format('%d', last - last % 256 + 255))
 end
+if found[1] and tonumber(found[1]) < 5 then redis.call('HSET', meta, 'moving', '') end
 if found[1] and found[1] ~= ARGV[1] then redis.call('HSET', meta, 'version', ARGV[1]) end
-if found[1] then return {found[1], found[2], found[3]} end
+if found[1] then return {found[1], found[2], found[3], tostring(redis.call('HEXISTS', meta, 'moving'))} end
 return {'0', ARGV[2], ARGV[3]}

@@ -1,19 +1,24 @@
 -- queues: jobs per state and queue, the paused queues, and since when the first of each queue's ready jobs is due.
 -- input {queue …} to go on with, or false   answers {{'state:queue', number …}, {paused queue …}, {queue, due …}, {queue
 -- … that were left}}; the first two only where it begins. Cost: queues × states; at most 500 priorities in lines of
--- ready jobs beyond the first queue.
-local MOST, looks = 500, 0
+-- ready jobs beyond the first queue. Where jobs of shares are ready, the first 20 tags of a priority tell.
+local MOST, TAGS, looks = 500, 20, 0
 
--- Within a priority the first member is the one that was due first. `width` is that of what stands before the due time.
+-- Within a priority the first member is the one that was due first, and of jobs of shares the first of each tag: the
+-- next tags are looked at, too, as far as that is allowed. `width` is that of what stands before the tag.
 local function earliest(key, width)
-  local from, least = '', nil
+  local from, least, tags = '', nil, 0
   while from do
     looks = looks + 1
     local member = call('ZRANGEBYLEX', key, '[' .. from, '+', 'LIMIT', '0', '1')[1]
     if not member then break end
-    local due, group = tonumber(sub(member, width + 1, width + 16)) - 1e15, tonumber(sub(member, 1, width)) + 1
+    local due, group = tonumber(sub(member, width + 17, width + 32)) - 1e15, sub(member, 1, width)
     if not least or due < least then least = due end
-    from = group < 10 ^ width and format('%0' .. width .. 'd', group)
+    tags = sub(from, 1, width) == group and tags + 1 or 0
+    from = sub(member, 1, width + 16) .. ':'
+    if tags > TAGS then
+      from = tonumber(group) + 1 < 10 ^ width and format('%0' .. width .. 'd', tonumber(group) + 1)
+    end
   end
   return least
 end

@@ -11,13 +11,14 @@ local function holders_of(ident)
   return call('HRANDFIELD', base .. 'held:' .. ident, HOLDERS, 'WITHVALUES')
 end
 
-local function give_back(ident, id, job)
+local function give_back(ident, id, job, units)
   if job and job.holds and job.holds.keys[ident] ~= nil then
     Ledger.let_go(ident, job)
   else
     local key = Ledger.at(ident)
-    key.held, key.left = Ledger.held(ident) - 1, key.left + 1
+    key.left = key.left + 1
     key.leavers[key.left] = id
+    Ledger.count(ident, -1, -units)
   end
   Admission.touch(ident)
 end
@@ -27,12 +28,12 @@ local function check_holders(ident, healed)
   for i = 1, #all, 2 do ids[#ids + 1] = all[i] end
   Store.load(ids)
   for i = 1, #all, 2 do
-    local id, reserved = all[i], sub(all[i + 1], -1) == 'r'
+    local id, _, reserved, units = all[i], Ledger.read_holder(all[i + 1])
     local job = Store.job(id)
     local state = job and job.state
     local fits = reserved and PENDING[state] or not reserved and state == 'running'
-    if not fits or not Ledger.holds(ident, job) then
-      give_back(ident, id, job)
+    if not fits or Ledger.holds(ident, job) == 0 then
+      give_back(ident, id, job, units)
       healed[#healed + 1] = {'holder', ident, id, state or false}
     end
   end
@@ -52,7 +53,7 @@ end
 -- Offering a key that was not touched must find nothing to do.
 local function check_waiters(ident, healed)
   local queues = Ledger.stored_queues(ident)
-  if Admission.is_rate(ident) then return check_timer(ident, queues, healed) end
+  if Admission.is_timed(ident) then return check_timer(ident, queues, healed) end
   for _, queue in ipairs(queues) do
     local head = Lines.first(Lines.waiting(ident, queue), 1)[1]
     local job = head and Ledger.waiter(head)

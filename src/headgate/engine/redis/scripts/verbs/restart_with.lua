@@ -12,7 +12,7 @@ local function verb(given)
     local done = job and Transitions.RESTARTED[job.state] and not Transitions.has_rival(job)
     if done then
       Store.specs[id], job.need = arguments[1 + 2 * i], Store.need(arguments[2 + 2 * i])
-      Transitions.restart(job)
+      Transitions.restart(job, job.need.brings)
     end
     verdicts[i] = {id, done or false, job and job.state or false}
   end

@@ -7,10 +7,10 @@ local MOST = 150
 
 local function view(job)
   local need, uses = job.need, {}
-  for i, use in ipairs(Ledger.uses(job)) do uses[i] = {use[1], use[2]} end
+  for i, use in ipairs(Ledger.uses(job)) do uses[i] = {use[1], use[2], use[4] or false} end
   return {job.id, job.state, need.queue, need.task, need.priority, job.seq, job.due, uses, job.waiting_on or false,
     job.offered_by or false, job.refusals or false, job.worker or false, job.attempt, job.tries, job.aside == 'aside',
-    job.suspicion, job.lost}
+    job.suspicion, job.lost, job.tag, need.share, job.start_by}
 end
 
 local function everything(keys)

@@ -1,6 +1,6 @@
 -- snapshot_keys: holders and room of some keys: those named, or a slice of all that are held or waited for.
 -- input {{ident …} or false, after (member of the index) or false}
--- answers {{{ident, {{id, reserved} …}, free or false, most or false} …}, member to go on behind or false}.
+-- answers {{{ident, {{id, reserved, units} …}, free or false, most or false} …}, member to go on behind or false}.
 -- Cost: at most 100 keys, or those with the first 1000 holders.
 local MOST, HOLDERS = 100, 1000
 

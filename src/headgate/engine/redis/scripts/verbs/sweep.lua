@@ -12,15 +12,33 @@ local function until_now(name, till)
   return found
 end
 
+-- Jobs that were not started in time end.
+local function too_late()
+  local ids = until_now('starting')
+  Store.load(ids)
+  for _, id in ipairs(ids) do
+    local job = Store.job(id)
+    if job and job.start_by and Transitions.PENDING[job.state] then
+      Transitions.cancel_pending(job, Full.EXPIRED)
+    else
+      Write.take('starting', id) -- its record could not be read
+    end
+  end
+end
+
 local function arrivals()
   local ids = {}
   for i, member in ipairs(until_now('scheduled')) do ids[i] = sub(member, 13) end
   Store.load(ids)
+  local count = 0
   for _, id in ipairs(ids) do
     local job = Store.job(id)
-    if job and job.state == 'scheduled' then Transitions.come(job) end
+    if job and job.state == 'scheduled' then
+      Transitions.come(job)
+      count = count + 1
+    end
   end
-  return #ids
+  return count
 end
 
 local function lost()
@@ -61,6 +79,18 @@ local function overrides()
   end
 end
 
+local function weights()
+  for _, share in ipairs(until_now('weightends')) do Shares.set(share, false) end
+end
+
+-- Keys that were throttled and are open wide again.
+local function gates()
+  for ident in pairs(Book.all_gates()) do
+    local rule = Book.rule(ident)
+    if rule.gate and Admission.open_at(rule) <= now then Transitions.open_wide(ident) end
+  end
+end
+
 -- Old jobs, also those that ended in this very step and are not to be kept at all.
 local function retention()
   local old = until_now('ended')
@@ -74,7 +104,7 @@ end
 
 -- Full buckets and empty windows.
 local function forget_meters()
-  for _, ident in ipairs(until_now('meters')) do Write.score('meters', ident, false) end
+  for _, ident in ipairs(until_now('meters')) do Bucket.forget(ident) end
   for _, ident in ipairs(until_now('windows')) do
     local rule = Book.rule(ident)
     if not rule.exact or Window.load(ident, rule).spent <= 0 then
@@ -85,8 +115,8 @@ local function forget_meters()
   end
 end
 
--- Computed numbers of keys that have been neither held nor waited for since an hour ago; the others are looked at again.
-local function forget_computed()
+-- Numbers of keys that have been neither held nor waited for since an hour ago; the others are looked at again.
+local function forget_numbers()
   for _, ident in ipairs(until_now('refreshed', Text.whole(now - IDLE))) do
     if Ledger.held(ident) > 0 or #Ledger.stored_queues(ident) > 0 then
       Write.score('refreshed', ident, now)
@@ -99,17 +129,37 @@ local function forget_computed()
   end
 end
 
+-- The virtual time of places without jobs of any share, and mean times of shares that have been idle for long.
+local function forget_shares()
+  Shares.forgetting = true
+  for _, place in ipairs(until_now('quiet')) do
+    if not Shares.has_come(place) then Write.field('virtual', place, false) end
+    Write.score('quiet', place, false)
+  end
+  for _, field in ipairs(until_now('learnt', Text.whole(now - Shares.KEEP_MEANS))) do
+    local queue, share = Text.parted(field)
+    local busy = false
+    for _, place in ipairs(Shares.places(share)) do busy = busy or sub(place, 3) == queue end
+    if not busy then Write.field('means', field, false) end
+    Write.score('learnt', field, busy and now)
+  end
+end
+
 local function verb()
   left, more = MOST, false
+  too_late()
   local due = arrivals()
   local gone, failed = lost()
   timers()
   reservations()
   local changing = Transitions.go_on()
   overrides()
+  weights()
+  gates()
   local expired = retention()
   forget_meters()
-  forget_computed()
+  forget_numbers()
+  forget_shares()
   History.forget(until_now('minutes', Text.whole(now - History.KEPT)))
   local offered = Admission.offer()
   Store.indexing = Store.unindexed >= 0 and INDEXED or nil

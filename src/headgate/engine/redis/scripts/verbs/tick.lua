@@ -11,6 +11,6 @@ local function verb(given)
       ids[#ids + 1], numbers[#ids + 1], places[#ids + 1] = id, given[4][2][i], 2 + i
     end
   end
-  Transitions.enqueue({ids, numbers, given[4][3], places})
+  Transitions.enqueue({ids, numbers, given[4][3], places}, false)
   return true
 end
