@@ -21,7 +21,7 @@ from headgate import (
     WaiterInfo,
 )
 from tests.support.stores import STORES, fresh_url
-from tests.support.waiting import until
+from tests.support.waiting import eventually, turns, until
 
 CRM = ConcurrencyLimit(2, scope="crm")
 ONE = ConcurrencyLimit(1, scope="one")
@@ -167,6 +167,25 @@ async def test_a_caller_that_is_cancelled_leaves_nothing(slots: App):
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
+    async with slots.slot(ONE, timeout=20):
+        pass
+    assert await held(slots, "one") == 0
+
+
+async def test_a_caller_that_goes_as_the_slot_is_given_leaves_nothing(slots: App):
+    """Its loop is held up until the store has given the slot, and hears of that only when it is cancelled already."""
+    await slots.open()
+    asking = asyncio.create_task(slots.slot(ONE).__aenter__())
+    await turns(2)
+
+    def given() -> bool:
+        return any(limit.held for limit in slots.limits_sync("one"))
+
+    eventually(given, "the slot to be given")
+    assert all(given() for _ in range(5)), "the keeper's loop has gone on"
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
     async with slots.slot(ONE, timeout=20):
         pass
     assert await held(slots, "one") == 0

@@ -129,7 +129,7 @@ class Keeper:
                 await self._client.enqueue([job])
                 await self._granted(holding)
         except BaseException as error:
-            await asyncio.shield(self._withdraw(holding))
+            await asyncio.shield(self.withdraw(holding))
             if isinstance(error, TimeoutError):
                 raise TimeoutError(f"no slot was free within {timeout:g} seconds") from None
             raise
@@ -153,7 +153,7 @@ class Keeper:
     async def _ended(self, id: str) -> Job | None:
         return await (await self._client.opened()).ended(id)
 
-    async def _withdraw(self, holding: Holding) -> None:
+    async def withdraw(self, holding: Holding) -> None:
         """The caller has gone: its job leaves the line, or gives back what it was given meanwhile."""
         self.holdings.pop(holding.id, None)
         holding.released.set()
@@ -247,6 +247,7 @@ class Slot:
         self._keepers = keepers
         self._options = options
         self._holding: Holding | None = None
+        self._asked: str | None = None
 
     @property
     def id(self) -> str:
@@ -278,7 +279,14 @@ class Slot:
         job = raw_job(self._client, keeper.task.name, {}, self._queue, self.limits, {**self._options})  # type: ignore[typeddict-item]
         args = f'{{"slot":{msgspec.json.encode(job.id).decode()}}}'
         job = msgspec.structs.replace(job, args=args, retry=ONCE.policy, retention=LEAST_RETENTION)
+        self._asked = job.id
         return await keeper.take(job, self._timeout)
+
+    async def _forget(self) -> None:
+        """The caller has gone at the very moment at which the slot was given: nothing else would give it back."""
+        keeper = self._keepers.of(self._queue)
+        if self._asked is not None and (holding := keeper.holdings.get(self._asked)) is not None:
+            await keeper.withdraw(holding)
 
     async def _there(self, work: Awaitable[Any]) -> Any:
         """Do it on the keepers' loop. A caller that is cancelled cancels what it waits for."""
@@ -290,7 +298,11 @@ class Slot:
 
     async def __aenter__(self) -> Self:
         self._refuse_twice()
-        self._holding = await self._there(self._take())
+        try:
+            self._holding = await self._there(self._take())
+        except BaseException:
+            self._client.sync_loop.hand_over(self._forget())
+            raise
         return self
 
     async def __aexit__(
@@ -300,7 +312,11 @@ class Slot:
 
     def __enter__(self) -> Self:
         self._refuse_twice()
-        self._holding = self._client.sync_loop.run(self._take())
+        try:
+            self._holding = self._client.sync_loop.run(self._take())
+        except BaseException:
+            self._client.sync_loop.hand_over(self._forget())
+            raise
         return self
 
     def __exit__(
