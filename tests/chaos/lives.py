@@ -58,12 +58,20 @@ def lives(notes: Sequence[Note]) -> list[Life]:
 
 
 class _Deaths:
-    """For each process, the moments from which what it ran before is no longer its own."""
+    """For each process, the moments from which what it ran before is no longer its own.
+
+    A kill is noted before it is done, and a process may start attempts between the two: nothing says for how long
+    these were alive, so that they count as ended where they began.
+    """
 
     def __init__(self) -> None:
         self.moments: defaultdict[int, list[int]] = defaultdict(list)
+        self.ended: dict[int, int] = {}
+        """By process, since when it may be gone for good."""
 
     def after(self, pid: int, moment: int) -> int | None:
+        if moment >= self.ended.get(pid, moment + 1):
+            return moment
         known = self.moments[pid]
         at = bisect.bisect_left(known, moment)
         return known[at] if at < len(known) else None
@@ -78,6 +86,7 @@ def _deaths(notes: Sequence[Note]) -> _Deaths:
         match each["kind"]:
             case "killed" | "gone":
                 deaths.moments[pid].append(frozen.get(pid, moment))
+                deaths.ended.setdefault(pid, moment)
             case "frozen":
                 frozen.setdefault(pid, moment)  # one that is frozen again stays frozen since the first time
             case "thawed":

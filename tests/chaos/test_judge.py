@@ -264,6 +264,15 @@ def test_a_killed_process_ends_its_attempts(story: Story):
     assert names(story.said()) == {"limits_hold"}
 
 
+def test_what_starts_between_the_note_of_a_kill_and_the_kill_is_not_alive_for_ever(story: Story):
+    story.note(1100, "killed", 7)
+    story.run("k1", 1101, None, "customer=3", pid=7)
+    story.run("k1", 1200, 1250, "customer=3", attempt=2)
+    assert story.said() == []
+    story.run("k2", 1210, 1220, "customer=3")
+    assert names(story.said()) == {"limits_hold"}
+
+
 def test_a_process_that_is_frozen_for_long_counts_as_dead_and_for_a_moment_does_not(story: Story):
     lease = rules.LEASE * 1000
     story.run("f1", 1000, 1200 + lease, "customer=3", pid=7)

@@ -144,22 +144,35 @@ class Proxy:
             self._loop.close()
 
     async def _serve(self, ready: threading.Event) -> None:
-        server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
-        self.port = server.sockets[0].getsockname()[1]
-        ready.set()
-        await self._stop.wait()
-        server.close()
+        """Accepts by hand: a server of asyncio may still make a connection of what it accepted before it was closed."""
+        with socket.create_server(("127.0.0.1", self.port), backlog=100) as listener:
+            listener.setblocking(False)
+            self.port = listener.getsockname()[1]
+            tasks: dict[asyncio.Task[None], socket.socket] = {}
+            self._loop.add_reader(listener, self._accept, listener, tasks)
+            ready.set()
+            await self._stop.wait()
+            self._loop.remove_reader(listener)
         for connection in list(self._connections):
             connection.reset()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
+        for task in list(tasks):
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # transports close their sockets a turn later
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, listener: socket.socket, tasks: dict[asyncio.Task[None], socket.socket]) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            client, _ = listener.accept()
+            client.setblocking(False)
+            task = self._loop.create_task(self._pass_on(client))
+            tasks[task] = client
+            task.add_done_callback(lambda task: tasks.pop(task).close())
+
+    async def _pass_on(self, client: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=client)
         try:
             back, out = await asyncio.open_connection("127.0.0.1", self.target)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.transport.abort()
             return
         connection = _Connection(writer, out)
