@@ -3,3 +3,9 @@
 
 DROP FUNCTION IF EXISTS headgate.exchange(text, text[], integer[], text[], text[], bigint[], integer, text[], bigint,
                                           integer, bigint, bigint[], text, boolean, bigint, boolean, integer);
+
+-- Made anew with other parameters.
+DROP FUNCTION IF EXISTS headgate._restart(bigint, bigint, text, text[], bigint[], bigint[]);
+DROP FUNCTION IF EXISTS headgate._update(bigint, text, text[], bigint[], bigint[], text, text, bigint, bigint, bigint);
+DROP FUNCTION IF EXISTS headgate._replace(text[], bigint[], bigint[], bigint[], text[], text[], text[], text[], text[],
+    bigint[], bigint[], bigint[], integer[], text[], bigint[], bigint[], bigint, bigint[], boolean);
