@@ -1,4 +1,5 @@
--- What is told besides: the keys of a started job. A function whose result gains a column at its end is made anew; the
+-- What is told besides: the keys of a started job, its share and until when it must start to questions in SQL (the views are
+-- made anew). A function whose result gains a column at its end is made anew; the
 -- statements of processes of the version before name the columns that they read.
 
 DROP FUNCTION IF EXISTS headgate.exchange(text, text[], integer[], text[], text[], bigint[], integer, text[], bigint,
