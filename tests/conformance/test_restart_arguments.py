@@ -9,7 +9,7 @@ from headgate.engine.contract import NewArguments, Verdict
 from headgate.errors import ConfigError
 from headgate.job import JobState
 from headgate.keys import Use
-from tests.support.world import World, uses_of
+from tests.support.world import Need, World, uses_of
 
 S = JobState
 
@@ -22,7 +22,7 @@ async def restart(world: World, args: str, *needs: str, ids: tuple[str, ...] = (
     return verdicts
 
 
-async def failed(world: World, *needs: str, id: str = "j", **fields: object) -> None:
+async def failed(world: World, *needs: Need, id: str = "j", **fields: object) -> None:
     """A job that has failed."""
     await world.enqueue(id, *needs, args='{"n":1}', **fields)
     assert id in await world.claim()

@@ -82,7 +82,7 @@ def limits(
             )
             for limit in page
         ]
-        filled = [n for n, column in enumerate(columns) if n < USUAL or any(row[n] for row in rows)]
+        filled = [n for n in range(len(columns)) if n < USUAL or any(row[n] for row in rows)]
         columns, rows = [columns[n] for n in filled], [tuple(row[n] for n in filled) for row in rows]
         table(columns, rows, right=("max", "held", "waiting"))
         if more:
