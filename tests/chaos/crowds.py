@@ -82,12 +82,13 @@ def expired_jobs_do_not_start(case: Case) -> Iterator[str]:
 def backlogs_are_bounded(case: Case) -> Iterator[str]:
     """Where an enqueue is decided on at once, no more newcomers are pending at any time than may wait, and have room.
     Elsewhere none is taken when so many were there before it was asked for, and are there after its answer."""
+    restarted = case.asked("restart")
     for key, ids in case.by_bound.items():
         name = key.partition("=")[0]
         if name not in rules.MOST_WAITING:
             continue
         most = rules.MOST_WAITING[name] + rules.ROOM[name]
-        pending = [span for id in ids if (span := _pending(case, id)) is not None]
+        pending = [span for id in ids if id not in restarted and (span := _pending(case, id)) is not None]
         if case.final.exact:
             yield from _too_many(key, pending, most)
         elif name == "crm":
@@ -96,14 +97,14 @@ def backlogs_are_bounded(case: Case) -> Iterator[str]:
 
 def _pending(case: Case, id: str) -> tuple[int, int, int] | None:
     """When a plain newcomer was asked for, when it was certainly stored, and until when it certainly waited."""
-    job = case.acknowledged.get(id)
-    if job is None or job["delayed"] or id in case.asked("restart") or not job["own"]:
+    job, ran = case.acknowledged.get(id), case.by_job.get(id, [])
+    if job is None or job["delayed"] or not job["own"]:
         return None
-    ran = case.by_job.get(id, [])
-    if ran and ran[0].attempt != 1:
-        return None  # its first attempt was lost before it could note its start
-    until = min([life.claimed for life in ran] + [case.final.ended.get(id, job["t"])])
-    return (case.first_asked[id], job["t"], until) if until > job["t"] else None
+    if ran[0].attempt != 1 if ran else case.final.attempts.get(id) != 0:
+        return None  # its first attempt may have been lost before it could note its start
+    stored: int = job["t"]
+    until = ran[0].claimed if ran else case.final.ended[id]
+    return (case.first_asked[id], stored, until) if until > stored else None
 
 
 def _too_many(key: str, pending: list[tuple[int, int, int]], most: int) -> Iterator[str]:
