@@ -138,10 +138,10 @@ MUTANTS = [
     Mutant(SWEEP, "    late = _too_late(transaction)\n", "    late = 0\n", "the sweep leaves jobs that are too late alone"),
     _statement("late", "late_at <= ?1", "late_at < ?1", "a job may start at the very time by which it must have started"),
     _statement("end_exchange", "(SELECT CAST(min(late_at) AS INTEGER) FROM jobs WHERE late_at IS NOT NULL)", "NULL", "no worker hears when a job will be too late"),
-    _statement("start_extras", "start_by = NULL, late_at = NULL,", "start_by = start_by,", "a job that runs ends because it has not started"),
+    _statement("start_with_extras", "start_by = NULL, late_at = NULL,", "start_by = start_by,", "a job that runs ends because it has not started"),
     # unique keys
-    _statement("start_extras", "CASE WHEN updates THEN NULL ELSE taken END", "taken", "a job that updates keeps its key while it runs"),
-    _statement("start_extras", "WHEN attempt = 1 AND unique_for", "WHEN unique_for", "each attempt makes a unique key last longer"),
+    _statement("start_with_extras", "CASE WHEN updates THEN NULL ELSE taken END", "taken", "a job that updates keeps its key while it runs"),
+    _statement("start_with_extras", "WHEN attempt = 0 AND unique_for", "WHEN unique_for", "each attempt makes a unique key last longer"),
     _statement("succeed", "AND jobs.extras < 2", "", "a unique key that is kept for a time is free at once where another process claimed"),
     Mutant(REPORT, "    return claim is not None and bool(claim.extras & AT_END)\n", "    return False\n", "a unique key that is kept for a time is free at once"),
     _statement("save_arguments", ", metadata = ?4, headers = ?5", "", "an update leaves metadata as it was"),
@@ -152,6 +152,8 @@ MUTANTS = [
     Mutant(METER, "        for at, units in (before - after).elements():\n            self._execute(sql(\"forget_start\"), (key, at, units))\n", "", "a correction of a window counts beside the estimate"),
     Mutant(SWEEP, "    _gates(transaction)\n", "", "a throttled key is never open wide"),
     # shares
+    Mutant(SHARES, "            if line in self._unsure:", "            if False:", "a job that was replaced stands before the newcomer in its share"),
+    _statement("start_with_extras", "share_line = NULL, ", "", "what has started still counts as waiting in its share"),
     Mutant(SHARES, "        self._last[queue, priority, share] = tag\n", "        self._last.setdefault((queue, priority, share), tag)\n", "newcomers of one batch have the same tag"),
     Mutant(SHARES, "        self._advanced[place] = max(tag, self._advanced.get(place, 0))\n", "        pass\n", "a queue's virtual time stands still"),
     Mutant(SHARES, "            row = (*row[:-2], *rest)\n", "", "tagging anew begins again with each slice"),
