@@ -114,6 +114,13 @@ async def test_a_weight_runs_out(world: World) -> None:
     assert (a.weight, a.override) == (1, None)
 
 
+async def test_what_has_started_does_not_count_as_waiting_in_its_share(world: World) -> None:
+    await world.fill(5, prefix="a", share="a")
+    await world.claim(2)
+    (status,) = await world.engine.shares()
+    assert status.pending == 3
+
+
 async def test_declared_weights_count_and_operators_beat_them(world: World) -> None:
     await world.engine.declare_shares([ShareWeight("a", 2.0)], now=world.now)
     await world.share("a", 5)

@@ -64,8 +64,8 @@ class FileShares:
             self._virtual.pop(place, None)
 
     def last_tag(self, queue: str, priority: int, share: str) -> int:
-        """The largest tag of a share's ready and waiting jobs. Jobs that have started meanwhile may count: their tags are
-        not beyond the virtual time."""
+        """The largest tag of a share's ready and waiting jobs. What has started meanwhile may count: its tag is not
+        beyond the virtual time."""
         line = queue, priority, share
         if line not in self._last:
             if line in self._unsure:
