@@ -155,7 +155,7 @@ MUTANTS = [
     Mutant(SHARES, "            if line in self._unsure:", "            if False:", "a job that was replaced stands before the newcomer in its share"),
     _statement("start_with_extras", "share_line = NULL, ", "", "what has started still counts as waiting in its share"),
     Mutant(SHARES, "        self._last[queue, priority, share] = tag\n", "        self._last.setdefault((queue, priority, share), tag)\n", "newcomers of one batch have the same tag"),
-    Mutant(SHARES, "        self._advanced[place] = max(tag, self._advanced.get(place, 0))\n", "        pass\n", "a queue's virtual time stands still"),
+    Mutant(SHARES, "            self._advanced[place] = tag\n", "            pass\n", "a queue's virtual time stands still"),
     Mutant(SHARES, "            row = (*row[:-2], *rest)\n", "", "tagging anew begins again with each slice"),
     Mutant(SWEEP, "    sliced = transaction.next_slice()\n", "    sliced = False\n", "tagging anew ends with its first slice"),
     _statement("advance", "max(tag, excluded.tag)", "excluded.tag", "a queue's virtual time goes back"),
