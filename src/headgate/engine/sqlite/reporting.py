@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.engine.contract import Progress, Report, Spent, Succeeded
-from headgate.engine.sqlite.ledger import FEW, Claim
+from headgate.engine.sqlite.ledger import Claim
 from headgate.engine.sqlite.rows import AT_END, GARBLED, EndedAttempt, read_uses, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Claims, Transaction
@@ -74,15 +74,10 @@ def _own(transaction: Transaction, reports: dict[str, Succeeded], claims: Claims
 def _succeed_own(
     transaction: Transaction, worker: str, reports: dict[str, Succeeded], own: list[Claim]
 ) -> dict[str, EndedAttempt]:
-    before, more = (
-        transaction.connection.total_changes(),
-        (worker, transaction.now, transaction.settings.keep_succeeded),
-    )
+    before = transaction.connection.total_changes()
     rows = [(claim.seq, r.attempt, r.result, r.job) for claim, r in zip(own, reports.values(), strict=True)]
-    if len(rows) > FEW:
-        transaction.execute(sql("succeed_own"), (to_json(rows), *more))
-    else:
-        transaction.executemany(sql("succeed_few"), [(*row, *more) for row in rows])
+    common = worker, transaction.now, transaction.settings.keep_succeeded
+    transaction.ledger.write_rows("succeed_own", rows, common, one="succeed_one")
     done = {id: EndedAttempt(claim.seq, slots(claim.uses)) for id, claim in zip(reports, own, strict=True)}
     if transaction.connection.total_changes() - before < len(rows):
         done = {id: ended for id, ended in done.items() if _ended_now(transaction, id, worker)}
