@@ -283,7 +283,11 @@ class SqliteLedger:
 
     def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
         self.flush()
-        rows = [(key, job.seq) for job in jobs for key in self._may_hold(job)]
+        rows = [
+            (key, job.seq)
+            for job in jobs
+            for key in (job.keys if isinstance(job, EndedAttempt) else self._may_hold(job))
+        ]
         if len(rows) > FEW:
             self.execute(sql("drop"), (to_json(rows),))
         elif rows:
@@ -307,8 +311,10 @@ class SqliteLedger:
 
     def start(self, job: Row) -> None:
         assert isinstance(job, Candidate)
-        self.take_offer_back(job)
-        self._offers.pop(job.seq, None)
+        if job.offered_by is not None:
+            self.take_offer_back(job)
+        if self._offers:
+            self._offers.pop(job.seq, None)
         self._starts.append(job.seq)
         if job.extras & AT_START:
             self._start_with_extras(job)
@@ -548,9 +554,7 @@ class SqliteLedger:
     # ── reservations (rule 7) ──────────────────────────────────────────────────────────────────────────
 
     def _may_hold(self, job: Row) -> Sequence[str]:
-        return (
-            job.keys if isinstance(job, EndedAttempt) else self.book.may_hold(job.task, job.queue, job.uses)
-        )
+        return self.book.may_hold(job.task, job.queue, job.uses)
 
     def _may_reserve(self, job: Row) -> bool:
         """Only jobs that were refused often enough can hold anything while they wait."""

@@ -83,7 +83,10 @@ class Transaction(Transitions):
 
     def count_for(self, jobs: Iterable[NewJob | Stored]) -> None:
         """Read what the arrival of these jobs will ask for, in two statements."""
-        used = {(use.key, job.queue) for job in jobs for use in self.book.uses(job.task, job.queue, job.uses)}
+        kinds = {(job.task, job.queue, job.uses) for job in jobs}
+        used = {(use.key, queue) for task, queue, own in kinds for use in self.book.uses(task, queue, own)}
+        if not used:
+            return
         self.ledger.count_held({key for key, _ in used})
         self.ledger.count_offered(used)
 
