@@ -14,7 +14,7 @@ from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Values
 from headgate.engine.sqlite.garbled import GarbledRow, shown_row
 from headgate.job import DEFAULT_PRIORITY, JobState, NewJob, PastAttempt
-from headgate.keys import Key, Use
+from headgate.keys import Key, Use, keys_of
 from headgate.rates import Spending
 from headgate.retry import RetryPolicy
 
@@ -48,8 +48,8 @@ class Candidate:
     """
 
     __slots__ = (
-        "extras", "id", "offered_by", "order", "priority", "queue", "refusals", "retry", "row", "seq", "set_aside",
-        "start_by", "suspicion", "tag", "task", "units", "uses", "waiting_on",
+        "extras", "id", "offered_by", "order", "own", "priority", "queue", "refusals", "retry", "row", "seq",
+        "set_aside", "start_by", "suspicion", "tag", "task", "units", "uses", "waiting_on",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +70,8 @@ class Candidate:
         if self.start_by is not None:
             _ = self.start_by + 0
         self.retry = _read_retry(retry)
-        self.uses = all_uses(self.task, self.queue, _read_uses(uses) if uses is not None else ())
+        self.own = _read_uses(uses) if uses is not None else ()
+        self.uses = all_uses(self.task, self.queue, self.own)
         self.order = self.priority, self.tag, due, self.seq
         self.waiting_on = waiting_on
         self.offered_by = offered_by
@@ -85,7 +86,7 @@ class Candidate:
         ) = self.row  # fmt: skip
         return Attempt(
             self.id, attempt + 1, self.task, self.queue, args, tenant, self.priority, tries + 1, self.retry, timeout,
-            metadata, enqueued_at, now, progress, self.suspicion, due, headers,
+            metadata, enqueued_at, now, progress, self.suspicion, due, headers, keys_of(self.own) if self.own else (),
         )  # fmt: skip
 
 
