@@ -330,7 +330,9 @@ def test_a_running_job_before_the_virtual_time_of_its_shares_is_no_problem() -> 
     assert audit(snapshot(runs)) == [], "a store may leave that to the next start"
 
 
-@pytest.mark.parametrize("virtual", [{}, {("default", 50): 19_999}, {("default", 49): 20_000}, {("other", 50): 20_000}])
+@pytest.mark.parametrize(
+    "virtual", [{}, {("default", 50): 19_999}, {("default", 49): 20_000}, {("other", 50): 20_000}]
+)
 def test_shares_that_have_not_come_as_far_as_a_running_job_are_a_problem(
     virtual: dict[tuple[str, int], int],
 ) -> None:
