@@ -15,7 +15,7 @@ from headgate.engine.memory import MemoryEngine
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
 from headgate.engine.sqlite import SqliteEngine
-from tests.support import postgres_server, redis_faults
+from tests.support import postgres_server, postgres_sessions, redis_faults
 from tests.support.redis_leaks import check_and_clear
 from tests.support.redis_servers import binary, fresh_prefix, shared
 
@@ -83,6 +83,7 @@ class PostgresServer(Server):
         super().__init__(directory, settings)
         self.process = postgres_server.shared_server()
         self.schema = postgres_server.borrow_schema()
+        self.patch = postgres_sessions.kept()
 
     def connect(self) -> Engine:
         from tests.support.postgres_met import MetPostgresEngine
@@ -91,6 +92,7 @@ class PostgresServer(Server):
 
     async def close(self) -> None:
         await super().close()
+        self.patch.undo()
         postgres_server.give_back_schema(self.schema)
 
     @contextmanager

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pytest
-
-from tests.support import postgres_server
+from tests.support import postgres_server, postgres_sessions
 from tests.support.redis_leaks import check_and_clear
 from tests.support.redis_servers import binary, fresh_prefix, shared
 
@@ -32,9 +30,12 @@ def fresh_url(store: str, directory: Path) -> Generator[str]:
             from tests.support.postgres_met import MetPostgresEngine
 
             server, schema = postgres_server.shared_server(), postgres_server.borrow_schema()
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("headgate.engine.postgres.PostgresEngine", MetPostgresEngine)
+            patch = postgres_sessions.kept()
+            patch.setattr("headgate.engine.postgres.PostgresEngine", MetPostgresEngine)
+            try:
                 yield server.url(quote(schema))
+            finally:
+                patch.undo()
             postgres_server.give_back_schema(schema)
         case _:
             process, prefix = shared(store), fresh_prefix()
