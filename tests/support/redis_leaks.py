@@ -5,9 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -17,6 +16,8 @@ from headgate.engine.redis.records import Life, Need, read_record
 from headgate.keys import Key
 from tests.support.redis_servers import RedisProcess
 
+ALL = Path(__file__).with_suffix(".lua").read_text()
+AT_ONCE = 500
 ENDED = ("succeeded", "failed", "cancelled")
 UNSTARTED = ("scheduled", "ready", "waiting")
 
@@ -64,45 +65,26 @@ def leaks(client: redis.Redis, keys: list[bytes]) -> list[str]:
     ]
 
 
-READ = {
-    "string": ("GET",),
-    "hash": ("HGETALL",),
-    "set": ("SMEMBERS",),
-    "zset": ("ZRANGE", 0, -1),
-    "list": ("LRANGE", 0, -1),
-}
-
-
 class _Partition:
     """All that a partition has, read in a few round trips."""
 
     def __init__(self, client: redis.Redis, tag: bytes, names: list[bytes]) -> None:
-        self.client: Any = client
         self.tag = tag
         self.names = [name.decode() for name in names]
-        told = self._ask((command, name) for name in self.names for command in ("TYPE", "TTL"))
-        self.types = [type.decode() for type in told[::2]]
-        self.expiries = told[1::2]
-        known = [
-            (name, READ[type]) for name, type in zip(self.names, self.types, strict=True) if type in READ
-        ]
-        answers = self._ask((how[0], name, *how[1:]) for name, how in known)
-        self.stored = {name: answer for (name, _), answer in zip(known, answers, strict=True)}
+        self.told: list[tuple[str, int]] = []
+        self.stored: dict[str, Any] = {}
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            answers: Any = client.eval(ALL, len(some), *(tag + name for name in some))
+            for name, (kind, expiry, held) in zip(some, answers, strict=True):
+                self.told.append((kind.decode(), expiry))
+                pairs = kind == b"hash"
+                self.stored[name.decode()] = dict(zip(held[::2], held[1::2], strict=True)) if pairs else held
         self.jobs: dict[str, tuple[Need, Life]] = {}
         for name in self.names:
             if name.startswith("job:"):
                 life, need = read_record(self.stored[name])
                 self.jobs[name[4:]] = (need, life)
-
-    def _ask(self, questions: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """The answers to commands for many keys."""
-        answers: list[Any] = []
-        for some in _batches(questions, 2000):
-            with self.client.pipeline(transaction=False) as pipe:
-                for command, name, *values in some:
-                    pipe.execute_command(command, self.tag + name.encode(), *values)
-                answers += pipe.execute()
-        return answers
 
     def problems(self) -> list[str]:
         found = self._strangers()
@@ -125,8 +107,8 @@ class _Partition:
         return [f"{self.tag.decode()}{problem}" for problem in found]
 
     def _strangers(self) -> list[str]:
-        told = zip(self.names, self.types, self.expiries, strict=True)
-        return [problem for name, type, ttl in told for problem in _stranger(name, type, ttl)]
+        told = zip(self.names, self.told, strict=True)
+        return [problem for name, (type, ttl) in told for problem in _stranger(name, type, ttl)]
 
     def _counts(self) -> dict[str, int]:
         return dict(Counter(f"{life.state}:{need.queue}" for need, life in self.jobs.values()))
@@ -324,12 +306,6 @@ class _Partition:
             if sorted(ids) != wanted:
                 found.append(f"lines of {state} jobs hold {sorted(ids)}, but the jobs say {wanted}")
         return found
-
-
-def _batches(questions: Iterable[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
-    left = iter(questions)
-    while some := list(islice(left, most)):
-        yield some
 
 
 def _keeps_unique(need: Need, life: Life) -> bool:
