@@ -18,6 +18,7 @@ from headgate.engine.sqlite import SqliteEngine
 from tests.support import postgres_server, postgres_sessions, redis_faults
 from tests.support.redis_leaks import check_and_clear
 from tests.support.redis_servers import binary, fresh_prefix, shared
+from tests.support.sqlite_files import put_empty_store
 
 
 class Server(ABC):
@@ -73,7 +74,10 @@ class SqliteServer(Server):
     ledger = "headgate.engine.sqlite.ledger.SqliteLedger"
 
     def connect(self) -> Engine:
-        return SqliteEngine(self.directory / "jobs.db", self.settings)
+        file = self.directory / "jobs.db"
+        if not file.exists():
+            put_empty_store(file)
+        return SqliteEngine(file, self.settings)
 
 
 class PostgresServer(Server):
