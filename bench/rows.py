@@ -112,6 +112,40 @@ THREE_LIMITS = Row(
     wording.ratio,
     quick={"jobs": 2_000},
 )
+# Few places: what a worker gives back when it stops keeps its old place, before all newcomers.
+SHARE_NEWCOMER = Row(
+    "share-newcomer",
+    "100 jobs of a newcomer behind 100,000 of one tenant, equal weights: the start that is its last",
+    "share_newcomer",
+    {"waiting": 100_000, "jobs": 100, "before": 500, "concurrency": 10},
+    wording.last_start,
+    quick={"waiting": 5_000},
+    rounds=1,
+)
+SHARE_WEIGHTS = Row(
+    "share-weights",
+    "weights 3 : 1 over 4,000 starts",
+    "share_weights",
+    {"jobs": 4_000, "weight": 3, "concurrency": 100},
+    wording.shares_got,
+    quick={"jobs": 1_000},
+    rounds=1,
+)
+SHARE_ALONE = Row(
+    "share-alone",
+    "drain 20,000 no-ops of one tenant from a shared queue, to one that is not",
+    "share_cost",
+    {"tenants": 1, "each": 20_000, "turns": 3, "concurrency": 100},
+    wording.ratio_and_enqueue,
+    quick={"each": 2_000, "turns": 1},
+)
+SHARE_MANY = replace(
+    SHARE_ALONE,
+    name="share-many",
+    title="the same with 10,000 tenants of 10 jobs each",
+    params={"tenants": 10_000, "each": 10, "turns": 1, "concurrency": 100},
+    quick={"tenants": 500},
+)
 LATENCY_SAME = Row(
     "latency-same",
     "enqueue to start, idle worker in the same process",

@@ -22,6 +22,10 @@ from bench.rows import (
     MILLION,
     ONE_KEY,
     READS,
+    SHARE_ALONE,
+    SHARE_MANY,
+    SHARE_NEWCOMER,
+    SHARE_WEIGHTS,
     THREE_LIMITS,
     TRAFFIC,
     WAITING,
@@ -56,6 +60,10 @@ def _latency(p50: float, p99: float) -> tuple[Check, Check]:
 NOT_SLOWED = Check("ratio", "≥", 0.9, "×")
 FEW_ROUND_TRIPS = Check("round_trips", "≤", 0.5, " per job")
 ANYWHERE = (
+    SHARE_NEWCOMER.to(Check("last", "≤", 230)),
+    SHARE_WEIGHTS.to(Check("off", "≤", 0.15)),
+    SHARE_ALONE.to(Check("ratio", "≥", 0.95, "×")),
+    SHARE_MANY.to(Check("ratio", "≥", 0.8, "×")),
     GROWTH.to(
         Check("ratio", "≤", 1.5, "×"), Check("longest", "≤", 100, " ms"), Check("script", "≤", 10, " ms")
     ),

@@ -40,6 +40,21 @@ def ratio_at_first(figures: Figures) -> str:
     return f"{ratio(figures)}, at first {_times(figures['first'])}"
 
 
+def ratio_and_enqueue(figures: Figures) -> str:
+    """The same, and how it was to enqueue them."""
+    return f"{ratio(figures)}, enqueued at {_times(figures['enqueue_ratio'])}"
+
+
+def last_start(figures: Figures) -> str:
+    """Which start was a newcomer's last one."""
+    return f"start {figures['ready']:g} of the queue, {figures['key']:g} on one key"
+
+
+def shares_got(figures: Figures) -> str:
+    """Starts of the heavier share for each of the other."""
+    return f"{figures['ready']:.2f} : 1 of the queue, {figures['key']:.2f} : 1 on one key"
+
+
 def latency(figures: Figures) -> str:
     """Median and tail in milliseconds."""
     return f"p50 {figures['p50']:.1f} ms, p99 {figures['p99']:.1f} ms"

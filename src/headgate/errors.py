@@ -174,7 +174,8 @@ class Throttled(JobControl):
     """A service that the task called said: not now (429). The job comes back as it was, uncounted, and the key of its
     limit is closed for `retry_after`, for all jobs; then it opens bit by bit.
 
-    `limit` names the one that is meant; without it that is its rate, else its concurrency limit.
+    `limit` names the one that is meant; without it that is its rate, else its concurrency limit. An attempt that names
+    none of its job's limits fails.
     """
 
     def __init__(self, retry_after: float | timedelta, limit: str | None = None) -> None:

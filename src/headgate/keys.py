@@ -67,6 +67,11 @@ def slots(uses: Iterable[Use]) -> list[str]:
     return [use.key for use in uses if use.key[0] != "r"]
 
 
+def keys_of(uses: Iterable[Use]) -> tuple[str, ...]:
+    """The keys alone."""
+    return tuple([use.key for use in uses])
+
+
 def canonical(uses: Iterable[tuple[Key, int] | tuple[Key, int, int | None]]) -> tuple[Use, ...]:
     """A job's needs in the one global order (rule 6); repeated keys count once, with the largest cost and the smallest
     number that is brought."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from headgate import (
     JobExists,
     LimitInfo,
     RateLimit,
+    Retry,
     TaskDefaults,
     TaskSet,
     Throttled,
@@ -347,6 +348,52 @@ async def test_of_several_limits_the_task_says_which_was_meant(app: App):
 def test_a_delay_that_is_none_is_refused(wrong: Any):
     with pytest.raises(ConfigError, match="retry_after="):
         Throttled(retry_after=wrong)
+
+
+LIMITS = [RateLimit(1000, per=60, cost=10, scope="tokens"), ConcurrencyLimit(5, scope="crm")]
+
+
+async def test_a_limit_that_the_job_does_not_have_is_an_error_where_it_is_said(app: App):
+    @app.task(max_concurrent=3)
+    async def ask(name: str, limit: Annotated[None, RateLimit(9, per=60, scope="own")] = None) -> list[str]:
+        with pytest.raises(ConfigError, match="no such rate limit; it has own, tokens"):
+            current_job().spent(name, 5)
+        current_job().spent("tokens", 5)
+        return sorted(current_job().limits)
+
+    job = await ask.options(limits=LIMITS).enqueue("tokns")
+    of_no_rate = await ask.options(limits=LIMITS).enqueue("crm")
+    await app.run_until_idle()
+    assert await job.result() == await of_no_rate.result() == ["crm", "own", "tokens"]
+
+
+async def test_an_attempt_that_is_throttled_by_a_limit_it_does_not_have_fails(app: App):
+    @app.task(retry=Retry(attempts=1), max_concurrent=3)
+    async def ask(name: str) -> None:
+        raise Throttled(30, limit=name)
+
+    job = await ask.options(limits=LIMITS).enqueue("tokns")
+    bare = await ask.enqueue("tokns")
+    right = await ask.options(limits=LIMITS).enqueue("crm")
+    await app.run_until_idle()
+    info = await job.info()
+    assert info.state == "failed"
+    assert "limit='tokns'" in (info.error or "")
+    assert "no such limit; it has crm, tokens" in (info.error or "")
+    assert "raise Throttled(30" in (info.error or "")
+    assert "it has none" in ((await bare.info()).error or "")
+    assert (await right.info()).state in ("ready", "waiting")
+    assert (await app.audit()).ok
+
+
+async def test_the_cap_of_a_task_or_queue_can_be_throttled_by_name(app: App):
+    @app.task(retry=Retry(attempts=1), max_concurrent=3)
+    async def ask(name: str) -> None:
+        raise Throttled(30, limit=name)
+
+    job = await ask.enqueue("task:ask")
+    await app.run_until_idle()
+    assert (await job.info()).state in ("ready", "waiting")
 
 
 def test_what_was_spent_is_seen_by_a_test_without_a_worker():

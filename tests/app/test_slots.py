@@ -20,6 +20,7 @@ from headgate import (
     SlotLost,
     WaiterInfo,
 )
+from headgate.clock import SECOND
 from tests.support.stores import STORES, fresh_url
 from tests.support.waiting import eventually, turns, until
 
@@ -232,3 +233,35 @@ async def test_a_slot_says_what_is_wrong_with_it():
     async with slot:
         pass
     await app.close()
+
+
+async def test_a_request_that_expired_is_made_again_while_its_code_waits(
+    slots: App, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("headgate.app.slots.STAND", SECOND // 2)
+
+    async def ask() -> None:
+        async with slots.slot(ONE, timeout=60):
+            pass
+
+    async def first() -> WaiterInfo | None:
+        return next(iter((await slots.key("one", waiters=10)).waiters), None)
+
+    async with slots.slot(ONE, timeout=20):
+        asking = asyncio.create_task(ask())
+        before = await until(first, "code to stand in line")
+
+        async def again() -> WaiterInfo | None:
+            now = await first()
+            return now if now is not None and now.job != before.job else None
+
+        after = await until(again, "it to be asked for again")
+        assert (await slots.handle(after.job).info()).due == (await slots.handle(before.job).info()).due
+    await asking
+    assert await held(slots, "one") == 0
+
+
+async def test_closing_the_app_leaves_no_request_behind(slots: App):
+    await slots.slot(ONE, timeout=20).__aenter__()
+    await slots.close()
+    assert [job.id for job in await slots.jobs(queue="slots") if not job.state.ended] == []

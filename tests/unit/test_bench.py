@@ -15,7 +15,7 @@ from bench.measuring import MeasurementFailed, measure
 from bench.options import Options, parse
 from bench.progress import Progress
 from bench.results import Result, combine
-from bench.rows import DRAIN, Entry
+from bench.rows import DRAIN, SHARE_ALONE, SHARE_NEWCOMER, SHARE_WEIGHTS, Entry
 from bench.systems import SYSTEMS, System
 from bench.tally import Tally
 
@@ -158,3 +158,15 @@ async def test_a_tally_is_done_at_the_last_expected_run_and_knows_of_more():
     tally.hit()
     await tally.done.wait()
     assert tally.extra() == 1
+
+
+@pytest.mark.parametrize("row", [SHARE_NEWCOMER, SHARE_WEIGHTS, SHARE_ALONE], ids=lambda row: row.name)
+def test_shares_are_measured_by_the_starts_that_each_gets_and_by_what_they_cost(row):
+    engine = ENGINES["sqlite"]
+    (row,) = (each for each in engine.rows if each.name == row.name)
+    small = {"waiting": 1_000, "jobs": 100, "before": 50, "each": 200}
+    params = {**row.params, **{name: value for name, value in small.items() if name in row.params}}
+    figures = measure(SYSTEMS["headgate"], row.workload, params, engine, None, timeout=60)
+    assert row.show(figures)
+    if "ratio" not in figures:
+        assert all(judge(check, figures, {}).reached for check in row.checks)

@@ -150,6 +150,26 @@ async def test_what_no_worker_can_be_is_refused(asked):
     assert "needs delay" in (await asked.post(f"/work/{worker}/exchange", 422, snoozed))["detail"]
 
 
+async def test_reports_name_limits_that_the_job_has(asked):
+    limits = [{"kind": "rate", "name": "tokens", "max": 100, "per": 60}, {"name": "crm", "max": 5}]
+    body = {"task": "elsewhere", "args": {}, "raw": True, "limits": limits}
+    job = (await asked.post("/jobs", 201, body))["id"]
+    worker = await register(asked, tasks=["elsewhere"])
+    (attempt,) = (await asked.post(f"/work/{worker}/exchange", 200, {"number": 1, "want": 1}))["attempts"]
+    assert sorted(attempt["limits"]) == ["crm", "tokens"]
+
+    async def report(number: int, status: int, **said):
+        one = {"job": job, "attempt": 1, **said}
+        return await asked.post(f"/work/{worker}/exchange", status, {"number": number, "reports": [one]})
+
+    refused = await report(2, 422, outcome="spent", limit="tokns", units=5)
+    assert "has no rate limit 'tokns'; it has tokens" in refused["detail"]
+    refused = await report(2, 422, outcome="throttled", limit="tokns", delay=5)
+    assert "it has crm, tokens" in refused["detail"]
+    await report(2, 200, outcome="spent", limit="tokens", units=5)
+    assert (await report(3, 200, outcome="throttled", limit="crm", delay=5))["refused"] == []
+
+
 async def test_a_job_that_cannot_be_opened_fails_at_once(tmp_path, headgate_app):
     class Codec:
         def encode(self, data: bytes) -> bytes:

@@ -40,7 +40,7 @@ from headgate.engine.contract import (
 from headgate.errors import ConfigError, PayloadError
 from headgate.headers import read_headers
 from headgate.job import INTERNAL_QUEUE, Job
-from headgate.keys import check_text
+from headgate.keys import Key, check_text, is_rate
 from headgate.sealing import PayloadKind
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class RemoteWorker(msgspec.Struct, frozen=True, kw_only=True):
 
 class RemoteAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """A job to run. `retry_in` is what to report if it fails and may be tried again: seconds, or null where its policy
-    allows no further attempt. `timeout` is how many seconds it may take."""
+    allows no further attempt. `timeout` is how many seconds it may take. `limits` are the names that reports of `spent`
+    and `throttled` may give."""
 
     job: str
     attempt: int
@@ -78,6 +79,7 @@ class RemoteAttempt(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None
     metadata: Any
     headers: dict[str, str]
+    limits: tuple[str, ...]
     progress: Any
     enqueued_at: datetime
     due: datetime
@@ -260,11 +262,14 @@ class RemoteWork:
         return readable
 
     async def _reports(self, reports: Sequence[RemoteReport]) -> list[Report]:
-        """As the store takes them. A codec is told what a payload belongs to; the store knows."""
-        owners: dict[str, Job] = {}
-        if self._client.sealing.active and reports:
-            jobs = await (await self._client.engine()).get([report.job for report in reports])
-            owners = {job.id: job for job in jobs if job is not None}
+        """As the store takes them. A codec is told what a payload belongs to, and a limit that is named must be one of
+        the job's; the store knows."""
+        sealed = self._client.sealing.active
+        asked = [report.job for report in reports if sealed or report.limit is not None]
+        jobs = await (await self._client.engine()).get(asked) if asked else []
+        owners = {job.id: job for job in jobs if job is not None}
+        for report in reports:
+            _check_limit(report, owners.get(report.job))
         return [self._report(report, owners.get(report.job)) for report in reports]
 
     def _report(self, report: RemoteReport, owner: Job | None) -> Report:
@@ -307,6 +312,7 @@ class RemoteWork:
             timeout=None if attempt.timeout is None else attempt.timeout / SECOND,
             metadata=None if attempt.metadata is None else decode(attempt.metadata),
             headers=read_headers(attempt.headers),
+            limits=tuple(dict.fromkeys(Key.of(key).name for key in attempt.keys or ())),
             progress=opened("progress", attempt.progress),
             enqueued_at=from_us(attempt.enqueued_at),
             due=from_us(attempt.due or attempt.enqueued_at),
@@ -320,6 +326,21 @@ def _counted(job: Job, started_at: int) -> Attempt:
         job.id, job.attempt, job.task, job.queue, "", job.tenant, job.priority, job.tries, job.retry, None, None,
         job.enqueued_at, started_at, due=job.due,
     )  # fmt: skip
+
+
+def _check_limit(report: RemoteReport, owner: Job | None) -> None:
+    """A misspelt name would correct and close nothing."""
+    if owner is None or report.limit is None or report.outcome not in ("spent", "throttled"):
+        return
+    spent = report.outcome == "spent"
+    names = {Key.of(use.key).name for use in owner.uses if is_rate(use.key) or not spent}
+    caps = () if spent else (f"task:{owner.task}", f"queue:{owner.queue}")
+    if report.limit not in names.union(caps):
+        what = "rate limit" if spent else "limit"
+        raise ConfigError(
+            f"the report about job {owner.id!r}: it has no {what} {report.limit!r}; it has "
+            f"{', '.join(sorted(names)) or 'none'}"
+        )
 
 
 def _outcome(report: RemoteReport) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from headgate.codec import NO_LIMIT, encode_text
 from headgate.engine.contract import Attempt
 from headgate.errors import CancelJob, ConfigError, HeadgateError
 from headgate.headers import read_headers
-from headgate.keys import check_name
+from headgate.keys import Key, check_name, is_rate
 from headgate.sealing import PLAIN, Sealing
 from headgate.signatures import signature
 
@@ -94,6 +94,11 @@ class JobContext:
         return self._attempt.priority
 
     @property
+    def limits(self) -> tuple[str, ...]:
+        """The names of the limits that this job needs, those of its task and queue left out."""
+        return tuple(dict.fromkeys(Key.of(key).name for key in self._attempt.keys or ()))
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """What was given as `metadata=`; empty if nothing was."""
         text = self._attempt.metadata
@@ -168,13 +173,29 @@ class JobContext:
 
     def spent(self, limit: str, units: int) -> None:
         """Say what this attempt has really spent of a rate whose cost is an estimate: the difference is given back, or
-        taken from later starts. May be said several times; the last word counts. Of a limit that the job does not
-        have, or whose cost is no estimate, nothing is corrected."""
+        taken from later starts. May be said several times; the last word counts. Of a rate whose cost is no estimate
+        nothing is corrected; a name that no rate of this job has raises ConfigError."""
         name = check_name(limit, "spent(limit)")
+        self._check_rate(name)
         if isinstance(units, bool) or not isinstance(units, int) or not 0 <= units <= MOST_UNITS:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(f"spent({limit!r}, {units!r}): a whole number from 0 is needed")
         if self._spent is not None:
             self._spent(self._attempt, name, units)
+
+    def _check_rate(self, name: str) -> None:
+        if self._attempt.keys is not None:
+            rates = sorted({Key.of(key).name for key in self._attempt.keys if is_rate(key)})
+            if name not in rates:
+                raise ConfigError(f"spent({name!r}): {self._has_no('rate limit', rates)}")
+
+    def check_throttled(self, name: str) -> None:
+        """Raise ConfigError unless this job has a limit of this name; called by the worker."""
+        caps = f"task:{self.task}", f"queue:{self.queue}"
+        if self._attempt.keys is not None and name not in (*self.limits, *caps):
+            raise ConfigError(f"Throttled(limit={name!r}): {self._has_no('limit', self.limits)}")
+
+    def _has_no(self, what: str, names: Sequence[str]) -> str:
+        return f"job {self.id} of task {self.task} has no such {what}; it has {', '.join(names) or 'none'}"
 
     def ask_to_end(self) -> None:
         """Raise the flag that `cancelled` shows; called by the worker."""

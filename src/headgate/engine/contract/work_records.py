@@ -37,6 +37,7 @@ class Attempt(Record, frozen=True):
     """A claimed job: all that a worker needs to run it. `tries` counts this attempt, too.
 
     `suspicion` is the job's level of suspicion (rule 15); 0 for nearly every job. `due` is when it could have started.
+    `keys` are those that the job itself needs, without the caps of its task and queue; None where that is not told.
     """
 
     job: str
@@ -56,6 +57,7 @@ class Attempt(Record, frozen=True):
     suspicion: int = 0
     due: int = 0
     headers: str | None = None
+    keys: tuple[str, ...] | None = None
 
 
 class Succeeded(Record, frozen=True):

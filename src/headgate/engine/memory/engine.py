@@ -63,6 +63,7 @@ from headgate.engine.rules.stored import Stored
 from headgate.engine.sleepers import Sleepers, also_on_moves
 from headgate.engine.tables import VerbSource, ask
 from headgate.job import Job, JobState, NewJob
+from headgate.keys import keys_of
 
 VERSION = 1
 
@@ -470,5 +471,5 @@ def _attempt(job: Stored) -> Attempt:
         job=job.id, number=job.attempt, task=job.task, queue=job.queue, args=job.spec.args, tenant=job.tenant,
         priority=job.priority, tries=job.tries, retry=job.retry, timeout=job.spec.timeout, metadata=job.spec.metadata,
         enqueued_at=job.enqueued_at, started_at=job.started_at, progress=job.progress, suspicion=job.suspicion,
-        due=job.due, headers=job.spec.headers,
+        due=job.due, headers=job.spec.headers, keys=keys_of(job.spec.uses),
     )  # fmt: skip

@@ -198,6 +198,7 @@ def _attempt(row: Any, policy: RetryPolicy, now: int, due: int) -> Attempt:
     return Attempt(
         got(id), number, got(task), got(queue), got(args), got(tenant), priority, tries, policy, timeout,
         got_if(metadata), enqueued, now, got_if(progress), suspicion, due, got_if(row["headers"]),
+        tuple(map(got_key, row["keys"] or ())),
     )  # fmt: skip
 
 

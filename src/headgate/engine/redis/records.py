@@ -17,7 +17,7 @@ import msgspec
 from headgate.engine.contract import Attempt, Failed, KeyNumbers, Limit, Override, ShareWeight, Worker
 from headgate.engine.rules.in_force import canonical_order
 from headgate.job import AttemptOutcome, Job, JobState, NewJob, PastAttempt
-from headgate.keys import Key, Use
+from headgate.keys import Key, Use, keys_of
 from headgate.retry import RetryPolicy
 
 encode = msgspec.msgpack.Encoder().encode
@@ -343,7 +343,7 @@ def read_attempt(id: str, record: bytes, spec: bytes, now: int) -> Attempt:
         job=id, number=attempt, task=s.task, queue=s.queue, args=s.args, tenant=s.tenant, priority=s.priority,
         tries=tries, retry=read_retry(need.retry), timeout=s.timeout, metadata=s.metadata,
         enqueued_at=int(enqueued_at), started_at=now, progress=progress,
-        suspicion=suspicion, due=int(due), headers=s.headers,
+        suspicion=suspicion, due=int(due), headers=s.headers, keys=keys_of(s.uses),
     )  # fmt: skip
 
 

@@ -166,7 +166,7 @@ class Transitions(ABC):
         """Its place among the shares of its queue."""
         virtual = self.virtual_time(job.queue, job.priority)
         last = self.last_tag(job.queue, job.priority, share)
-        self.change(job, tag=next_tag(virtual, last, self._step(job, share)))
+        self.put_tag(job, share, next_tag(virtual, last, self._step(job, share)))
 
     def _step(self, job: Stored, share: str) -> int:
         mean = self.mean(job.queue, share) if job.spec.charge == "time" else None
@@ -516,6 +516,10 @@ class Transitions(ABC):
     @abstractmethod
     def change(self, job: Stored, **fields: Any) -> None:
         """Set fields of a stored job."""
+
+    def put_tag(self, job: Stored, share: str, tag: int) -> None:
+        """Set the tag of a scheduled job, which stands in no line."""
+        self.change(job, tag=tag)
 
     @abstractmethod
     def remove(self, job: Stored) -> None:

@@ -14,7 +14,7 @@ from headgate.engine.rules.stored import Stored
 from headgate.engine.sqlite.connection import Values
 from headgate.engine.sqlite.garbled import GarbledRow, shown_row
 from headgate.job import DEFAULT_PRIORITY, JobState, NewJob, PastAttempt
-from headgate.keys import Key, Use
+from headgate.keys import Key, Use, keys_of
 from headgate.rates import Spending
 from headgate.retry import RetryPolicy
 
@@ -70,11 +70,11 @@ class Candidate:
         """What the worker gets, once it is started."""
         (
             _, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-            progress, _, _, _, _, suspicion, headers, _, _, _,
+            progress, uses, _, _, _, suspicion, headers, _, _, _,
         ) = self.row  # fmt: skip
         return Attempt(
             id, attempt + 1, task, queue, args, tenant, priority, tries + 1, _read_retry(retry), timeout, metadata,
-            enqueued_at, now, progress, suspicion, due, headers,
+            enqueued_at, now, progress, suspicion, due, headers, keys_of(read_uses(uses)),
         )  # fmt: skip
 
 

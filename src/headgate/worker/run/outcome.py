@@ -8,7 +8,16 @@ from typing import Any, assert_never
 from headgate.clock import SECOND, duration_us
 from headgate.engine import contract
 from headgate.engine.contract import Attempt, Failed, Outcome, Released, Snoozed, Stopped, Succeeded
-from headgate.errors import CancelJob, FailJob, JobControl, PayloadError, RetryLater, Snooze, Throttled
+from headgate.errors import (
+    CancelJob,
+    ConfigError,
+    FailJob,
+    JobControl,
+    PayloadError,
+    RetryLater,
+    Snooze,
+    Throttled,
+)
 from headgate.worker.run.error_text import error_text
 from headgate.worker.run.running_attempt import RunningAttempt
 
@@ -65,6 +74,8 @@ def _by_control(run: RunningAttempt, control: JobControl) -> Outcome:
         case Snooze():
             return Snoozed(attempt.job, attempt.number, duration_us(control.delay, "Snooze(delay=)"))
         case Throttled():
+            if (wrong := _names_no_limit(run, control)) is not None:
+                return _by_policy(run, wrong)
             delay = duration_us(control.retry_after, "Throttled(retry_after=)")
             return contract.Throttled(attempt.job, attempt.number, delay, control.limit)
         case RetryLater():
@@ -75,6 +86,16 @@ def _by_control(run: RunningAttempt, control: JobControl) -> Outcome:
             return Failed(attempt.job, attempt.number, str(control))
         case _:
             return Failed(attempt.job, attempt.number, error_text(control))
+
+
+def _names_no_limit(run: RunningAttempt, control: Throttled) -> ConfigError | None:
+    """A misspelt name would close nothing: the attempt fails instead, where the exception was raised."""
+    try:
+        if control.limit is not None:
+            run.context.check_throttled(control.limit)
+    except ConfigError as error:
+        return error.with_traceback(control.__traceback__)
+    return None
 
 
 def _by_policy(run: RunningAttempt, error: BaseException) -> Outcome:

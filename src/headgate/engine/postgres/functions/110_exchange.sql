@@ -10,7 +10,7 @@
 --             no listener.
 -- Answers with a row for each started job, in the order of `place`, and a last one (no id) about the step as a whole:
 -- A job that is not `readable` was started without its keys, for the caller to end it. In the row of a started job
--- `next_due` is the time at which that job was due.
+-- `next_due` is the time at which that job was due, and `keys` are those that it needs itself.
 -- `leased` is false, and nothing was done, when the lease has lapsed; so is it with `last`, the number of the worker's
 -- last message, when this one came too late. `refused` are positions in p_jobs. `parked` are the keys that refused jobs
 -- which were to be started, one for each.
@@ -27,7 +27,7 @@ RETURNS TABLE (
     tries integer, retry text, timeout bigint, metadata text, enqueued bigint, progress text,
     at bigint, leased boolean, refused integer[], cancelling text[], next_due bigint, more boolean, wake boolean,
     ended boolean, again boolean, set_aside text[], suspicion integer, last bigint, readable boolean,
-    headers text, parked text[])
+    headers text, parked text[], keys text[])
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -193,7 +193,7 @@ BEGIN
                 o.timeout, o.metadata, o.enqueued_at, j.progress, NULL::bigint, NULL::boolean, NULL::integer[],
                 NULL::text[], j.due, NULL::boolean, NULL::boolean, NULL::boolean, NULL::boolean, NULL::text[],
                 j.suspicion, NULL::bigint, j.use_keys IS NULL OR headgate._are_uses(j.use_keys, j.use_units),
-                o.headers, NULL::text[];
+                o.headers, NULL::text[], j.use_keys;
             v_wanted := v_wanted - cardinality(v_claim.started);
             IF v_worker.shared OR v_each THEN
                 PERFORM headgate._advance(v_claim.started);
