@@ -135,6 +135,7 @@ class Transitions(Sharing, Throttling):
             uses=spec.uses,
             metadata=spec.metadata,
             headers=spec.headers,
+            share=_share(job.spec, spec.share if spec.queue == job.queue else None),
             on_conflict="update",
         )
         self.change(
@@ -269,10 +270,11 @@ class Transitions(Sharing, Throttling):
         self.end(job, JobState.CANCELLED, outcome=None, **why)
 
     def restart(self, job: Stored, arguments: NewArguments | None = None) -> None:
-        """An ended job arrives anew, with fresh retries, without suspicion, and with other arguments where some are
-        given."""
+        """An ended job arrives anew, with fresh retries, without suspicion, and with other arguments, and what follows
+        from them, where some are given."""
         if arguments is not None:
-            spec = msgspec.structs.replace(job.spec, args=arguments.args, uses=arguments.uses)
+            share = _share(job.spec, arguments.share)
+            spec = msgspec.structs.replace(job.spec, args=arguments.args, uses=arguments.uses, share=share)
             self.change(job, spec=spec, uses=spec.uses)
         self.change(
             job, state=JobState.SCHEDULED, due=self.now, attempts=job.history(), tries=0, worker=None, started_at=None,
@@ -458,3 +460,8 @@ class Transitions(Sharing, Throttling):
     @abstractmethod
     def put_numbers(self, key: str, numbers: KeyNumbers) -> None:
         """Write what is special about the number of one key, in the store and in the book."""
+
+
+def _share(spec: NewJob, new: str | None) -> str | None:
+    """The share of a job that gets other arguments: one with a share stays one."""
+    return spec.share if spec.share is None or new is None else new

@@ -190,7 +190,8 @@ class Transaction(Transitions):
         ended = fields.get("attempts", ())[len(job.attempts) :]
         if (spec := fields.get("spec")) is not None:
             uses = to_json(spec.uses) if spec.uses else None
-            self.execute(sql("save_arguments"), (job.seq, spec.args, uses, spec.metadata, spec.headers))
+            given = (job.seq, spec.args, uses, spec.metadata, spec.headers, spec.share)
+            self.execute(sql("save_arguments"), given)
         if "state" in fields:
             self._leaves_lines(job)
         for name, value in fields.items():
