@@ -32,7 +32,6 @@ async def test_a_limit_learns_what_a_service_bears(real_time: App):
 
     @real_time.task(limits=[ConcurrencyLimit(40, scope="account", key="one", adapt=Adapt(slow=0))])
     async def call() -> None:
-        """How long calls take says how busy this machine is, and is not learnt from."""
         await service.call()
 
     await real_time.enqueue_many(call.job() for _ in range(250))
@@ -56,7 +55,7 @@ async def until_idle(app: App) -> AsyncIterator[dict[str, int]]:
 async def test_an_operator_is_not_overruled(real_time: App):
     service = Service(2)
 
-    @real_time.task(limits=[ConcurrencyLimit(20, scope="account", key="one", adapt=Adapt())])
+    @real_time.task(limits=[ConcurrencyLimit(20, scope="account", key="one", adapt=Adapt(slow=0))])
     async def call() -> None:
         await service.call()
 

@@ -209,7 +209,7 @@ async def test_a_node_that_hangs_is_asked_last(cluster: Cluster) -> None:
     os.kill(hung.process.pid, signal.SIGSTOP)
     try:
         engine = RedisEngine(parse(url, url), SETTINGS)
-        async with asyncio.timeout(servers.ONE_OF_MANY + 2):
+        async with asyncio.timeout(servers.ONE_OF_MANY + 6):
             await engine.open()
         engine.store._calls.servers.doubt(slot_of(tag("headgate", 0)))
         async with asyncio.timeout(servers.ONE_OF_MANY / 2):
