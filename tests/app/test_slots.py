@@ -221,7 +221,7 @@ async def test_a_slot_says_what_is_wrong_with_it():
 async def test_a_request_that_expired_is_made_again_while_its_code_waits(
     real_time: App, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("headgate.app.real_time.STAND", SECOND // 2)
+    monkeypatch.setattr("headgate.app.slots.STAND", SECOND // 2)
 
     async def ask() -> None:
         async with real_time.slot(ONE, timeout=60):
