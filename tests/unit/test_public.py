@@ -19,7 +19,7 @@ def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
         "Adapt", "App", "AsyncTask", "AttemptInfo", "AuditReport", "BacklogFull", "CancelJob", "Changed", "Codec",
         "ConcurrencyLimit",
-        "ConfigError", "ContextCodec", "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob",
+        "ConfigError", "CountInfo", "ContextCodec", "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob",
         "FailureGroup", "Failures", "FloatingLimit", "FloatingLimitView", "HeadgateError", "HistoryInfo",
         "HolderInfo", "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext",
         "JobControl", "JobExists", "JobFailed", "JobHandle", "JobInfo", "JobNotFound", "JobState", "JobUpdate",
