@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
+
+import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.contract import ShareWeight
+from headgate.engine.contract import Filter, ShareWeight
 from headgate.engine.rules.shares import KEEP_MEANS
 from headgate.job import JobState
 from tests.support.world import World
@@ -111,6 +114,13 @@ async def test_a_weight_runs_out(world: World) -> None:
     assert (a.weight, a.override) == (1, None)
 
 
+async def test_what_has_started_does_not_count_as_waiting_in_its_share(world: World) -> None:
+    await world.fill(5, prefix="a", share="a")
+    await world.claim(2)
+    (status,) = await world.engine.shares()
+    assert status.pending == 3
+
+
 async def test_declared_weights_count_and_operators_beat_them(world: World) -> None:
     await world.engine.declare_shares([ShareWeight("a", 2.0)], now=world.now)
     await world.share("a", 5)
@@ -143,6 +153,18 @@ async def test_jobs_that_were_cancelled_charge_nobody(world: World) -> None:
     await world.cancel(*ids)
     await world.fill(4, prefix="c", share="a")
     assert shares(await starts(world, 4)) in ("bcbc", "cbcb", "bccb", "cbbc")
+
+
+@pytest.mark.parametrize("on_conflict", ["replace", "update"])
+async def test_a_job_whose_place_a_newcomer_takes_does_not_stand_before_it_in_its_share(
+    world: World, on_conflict: Literal["replace", "update"]
+) -> None:
+    await world.enqueue("a0", share="a")
+    await world.enqueue("a1", share="a", unique="u")
+    await world.enqueue("a2", share="a", unique="u", on_conflict=on_conflict)
+    await world.met()
+    (job,) = [job for job in await world.engine.find(Filter(states=(JobState.READY,))) if job.id != "a0"]
+    assert job.tag == 20_000
 
 
 async def test_future_jobs_are_tagged_when_they_are_due(world: World) -> None:

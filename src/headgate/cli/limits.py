@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from headgate.app.app import App
     from headgate.app.info import LimitInfo, OverrideInfo
 
+USUAL = 7
+"""How many columns are shown whether there is anything in them or not."""
 SHOWN = 100
 """How many limits and keys people see of a store that may have a million."""
 
@@ -46,11 +48,13 @@ def limits(
 
     --json prints one limit or key a line: name, key, tenant, kind, max,
     declared, override (max, by, at, why, until), held, waiting, per, burst,
-    algorithm, exact, tokens, next_at, brought, brought_before, reason, opens_at.
+    algorithm, exact, tokens, next_at, brought, brought_before, reason, opens_at,
+    when_full, max_waiting, on_overflow.
     A max of null does not limit; where exact is false, held and waiting of a
     limit are lower bounds. Of a rate, tokens are there now, and next_at is when
     the next one comes.
     """
+    from headgate.app.no_room import when_no_room
     from headgate.cli.show import json_line, say, table
 
     with open_store(url, app, factory=factory) as opened:
@@ -62,7 +66,7 @@ def limits(
     elif not page:
         say(_none(name, after))
     else:
-        columns = ["limit", "tenant", "kind", "max", "held", "waiting", "override", "now"]
+        columns = ["limit", "tenant", "kind", "max", "held", "waiting", "override", "no room", "now"]
         keyed = {limit.name for limit in page if limit.key != limit.name}
         rows = [
             (
@@ -73,12 +77,13 @@ def limits(
                 "" if limit.kind == "rate" else _at_least(limit.held, limit),
                 _at_least(limit.waiting, limit),
                 "" if limit.override is None else _override(limit.override, limit.declared),
+                "; ".join(when_no_room(limit)) if limit.key == limit.name else "",
                 "" if limit.key == limit.name and limit.name in keyed else _now(limit),
             )
             for limit in page
         ]
-        if not any(row[-1] for row in rows):
-            columns, rows = columns[:-1], [row[:-1] for row in rows]
+        filled = [n for n in range(len(columns)) if n < USUAL or any(row[n] for row in rows)]
+        columns, rows = [columns[n] for n in filled], [tuple(row[n] for n in filled) for row in rows]
         table(columns, rows, right=("max", "held", "waiting"))
         if more:
             say(f"{len(page):,} shown; the next page: {_next(page[-1])}")

@@ -141,6 +141,7 @@ class Transitions(ABC):
             uses=spec.uses,
             metadata=spec.metadata,
             headers=spec.headers,
+            share=_share(job.spec, spec.share if spec.queue == job.queue else None),
             on_conflict="update",
         )
         self.change(
@@ -166,7 +167,7 @@ class Transitions(ABC):
         """Its place among the shares of its queue."""
         virtual = self.virtual_time(job.queue, job.priority)
         last = self.last_tag(job.queue, job.priority, share)
-        self.change(job, tag=next_tag(virtual, last, self._step(job, share)))
+        self.put_tag(job, share, next_tag(virtual, last, self._step(job, share)))
 
     def _step(self, job: Stored, share: str) -> int:
         mean = self.mean(job.queue, share) if job.spec.charge == "time" else None
@@ -339,10 +340,11 @@ class Transitions(ABC):
         self.end(job, JobState.CANCELLED, outcome=None, **why)
 
     def restart(self, job: Stored, arguments: NewArguments | None = None) -> None:
-        """An ended job arrives anew, with fresh retries, without suspicion, and with other arguments where some are
-        given."""
+        """An ended job arrives anew, with fresh retries, without suspicion, and with other arguments, and what follows
+        from them, where some are given."""
         if arguments is not None:
-            spec = msgspec.structs.replace(job.spec, args=arguments.args, uses=arguments.uses)
+            share = _share(job.spec, arguments.share)
+            spec = msgspec.structs.replace(job.spec, args=arguments.args, uses=arguments.uses, share=share)
             self.change(job, spec=spec, uses=spec.uses)
         self.change(
             job, state=JobState.SCHEDULED, due=self.now, attempts=job.history(), tries=0, worker=None, started_at=None,
@@ -517,6 +519,10 @@ class Transitions(ABC):
     def change(self, job: Stored, **fields: Any) -> None:
         """Set fields of a stored job."""
 
+    def put_tag(self, job: Stored, share: str, tag: int) -> None:
+        """Set the tag of a scheduled job, which stands in no line."""
+        self.change(job, tag=tag)
+
     @abstractmethod
     def remove(self, job: Stored) -> None:
         """An ended job is gone."""
@@ -595,3 +601,8 @@ class Transitions(ABC):
     def put_weight(self, share: str, weight: ShareWeight | None) -> None:
         """Write or delete an operator's word on a share, in the store and in the book."""
         raise NotImplementedError
+
+
+def _share(spec: NewJob, new: str | None) -> str | None:
+    """The share of a job that gets other arguments: one with a share stays one."""
+    return spec.share if spec.share is None or new is None else new

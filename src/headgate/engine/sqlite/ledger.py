@@ -306,9 +306,10 @@ class SqliteLedger:
         assert isinstance(job, Candidate)
         self.take_offer_back(job)
         self._offers.pop(job.seq, None)
-        self._starts.append(job.seq)
         if job.extras & AT_START:
             self._start_with_extras(job)
+        else:
+            self._starts.append(job.seq)
         self.claimed[job.id] = Claim(job.seq, job.uses, self.book.terms, job.extras)
         self._pending = True
         self.started.append(job.attempt(self.now))
@@ -488,9 +489,9 @@ class SqliteLedger:
     def _write_extras(self) -> None:
         """What few of the started jobs have; rarely any."""
         if self._starts_with_extras:
-            self.executemany(sql("start_extras"), [(seq, self.now) for seq in self._starts_with_extras])
-            self._starts_with_extras.clear()
-            self.shares.write()
+            self._write_many("start_with_extras", self._starts_with_extras, self.claimer, self.now)
+            if self._shares is not None:
+                self._shares.write()
         if self._sized:
             self.executemany(sql("take_sized"), self._sized)
             self._sized.clear()

@@ -14,6 +14,10 @@ SLICE = 1000
 TOP = (1 << 63) - 1
 
 
+Line = tuple[str, int, str]
+"""A share's jobs in a queue at a priority."""
+
+
 class Slice(NamedTuple):
     """A row of `slices`: what has yet to be tagged anew, or to be marked, from where on."""
 
@@ -38,7 +42,8 @@ class FileShares:
         self._flush = flush
         self._virtual: dict[Place, int] = {}
         self._advanced: dict[Place, int] = {}
-        self._last: dict[tuple[str, int, str], int] = {}
+        self._last: dict[Line, int] = {}
+        self._unsure: set[Line] = set()
         self._means: dict[tuple[str, str], Mean | None] = {}
 
     # ── tags ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -54,16 +59,26 @@ class FileShares:
     def advance(self, queue: str, priority: int, tag: int) -> None:
         """A job with this tag starts."""
         place = queue, priority
-        self._advanced[place] = max(tag, self._advanced.get(place, 0))
-        self._virtual.pop(place, None)
+        if tag > self._advanced.get(place, 0):
+            self._advanced[place] = tag
+            self._virtual.pop(place, None)
 
     def last_tag(self, queue: str, priority: int, share: str) -> int:
-        """The largest tag of a share's ready and waiting jobs."""
-        known = queue, priority, share
-        if known not in self._last:
-            self._flush()
-            self._last[known] = self._execute(sql("last_tag"), known).get or 0
-        return self._last[known]
+        """The largest tag of a share's ready and waiting jobs. What has started meanwhile may count: its tag is not
+        beyond the virtual time."""
+        line = queue, priority, share
+        if line not in self._last:
+            if line in self._unsure:
+                self._flush()
+                self._unsure.clear()
+            self._last[line] = self._execute(sql("last_tag"), line).get or 0
+        return self._last[line]
+
+    def expect(self, lines: Iterable[Line]) -> None:
+        """The last tags of these are about to be asked for: read in one go, if what is written of them is true."""
+        unknown = [line for line in lines if line not in self._last and line not in self._unsure]
+        found = self._connection.executemany(sql("last_tag"), unknown).fetchall()
+        self._last.update(zip(unknown, (tag or 0 for (tag,) in found), strict=True))
 
     def tagged(self, queue: str, priority: int, share: str, tag: int) -> None:
         """A newcomer has got its tag."""
@@ -71,7 +86,9 @@ class FileShares:
 
     def forget_last(self, queue: str, priority: int, share: str) -> None:
         """A job may have left the share's line."""
-        self._last.pop((queue, priority, share), None)
+        line = queue, priority, share
+        self._last.pop(line, None)
+        self._unsure.add(line)
 
     def write(self) -> None:
         """Write how far lines have come."""

@@ -81,11 +81,19 @@ class Transaction(Transitions):
         self.count_for(jobs)
         return super().enqueue(jobs, entering=entering)
 
-    def count_for(self, jobs: Iterable[NewJob | Stored]) -> None:
-        """Read what the arrival of these jobs will ask for, in two statements."""
+    def count_for(self, jobs: Sequence[NewJob | Stored]) -> None:
+        """Read what the arrival of these jobs will ask for, in three statements."""
         used = {(use.key, job.queue) for job in jobs for use in self.book.uses(job.task, job.queue, job.uses)}
         self.ledger.count_held({key for key, _ in used})
         self.ledger.count_offered(used)
+        if len(jobs) > 1:
+            self._expect_tags(jobs)
+
+    def _expect_tags(self, jobs: Iterable[NewJob | Stored]) -> None:
+        specs = [job if isinstance(job, NewJob) else job.spec for job in jobs]
+        lines = {(spec.queue, spec.priority, spec.share) for spec in specs if spec.share is not None}
+        if lines:
+            self.ledger.shares.expect(lines)
 
     def come(self, job: Stored, *, entering: bool = False, returning: bool = False) -> None:
         """A newcomer stands behind those that wait already, also where these have not been looked at yet since their
@@ -182,7 +190,8 @@ class Transaction(Transitions):
         ended = fields.get("attempts", ())[len(job.attempts) :]
         if (spec := fields.get("spec")) is not None:
             uses = to_json(spec.uses) if spec.uses else None
-            self.execute(sql("save_arguments"), (job.seq, spec.args, uses, spec.metadata, spec.headers))
+            given = (job.seq, spec.args, uses, spec.metadata, spec.headers, spec.share)
+            self.execute(sql("save_arguments"), given)
         if "state" in fields:
             self._leaves_lines(job)
         for name, value in fields.items():
@@ -191,15 +200,18 @@ class Transaction(Transitions):
             job.extras |= (
                 job.wanted()
             )  # what it asked for once is not taken back: it costs a statement, no more
-        if "tag" in fields:
-            assert job.spec.share is not None
-            self.ledger.shares.tagged(job.queue, job.priority, job.spec.share, job.tag)
-        elif not job.seq:  # inserted first, in its new state, without the fields that only `save` writes
+        if not job.seq:  # inserted first, in its new state, without the fields that only `save` writes
             self.ledger.add_changed()
         if "spent" in fields:
             self.execute(sql("put_spent"), (job.seq, to_json(job.spent) if job.spent else None))
         for attempt in ended:
             self._remember(job, attempt)
+        self.ledger.save(job)
+
+    def put_tag(self, job: Stored, share: str, tag: int) -> None:
+        assert isinstance(job, FileJob)
+        job.tag = tag
+        self.ledger.shares.tagged(job.queue, job.priority, share, tag)
         self.ledger.save(job)
 
     def _leaves_lines(self, job: FileJob) -> None:

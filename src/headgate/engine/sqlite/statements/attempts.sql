@@ -16,14 +16,16 @@ SET state = 'running', worker = ?, attempt = attempt + 1, tries = tries + 1, sta
     waiting_on = NULL, offered_by = NULL, units = 0, set_aside = 0
 WHERE seq IN (?*);
 
--- name: start_extras
--- A job that was just started leaves the lines that few jobs stand in, and begins to count the time of its unique key.
--- ?1 seq  ?2 now
--- Writes: jobs by rowid; jobs_late, jobs_shares, jobs_backlog, jobs_unique.
+-- name: start_with_extras
+-- `start` of jobs that also leave the lines that few jobs stand in, and begin to count the time of their unique keys: by
+-- their first attempt.   ?1 JSON array of seq  ?2 worker  ?3 now
+-- Writes: jobs by rowid; as `start`, and jobs_late, jobs_shares, jobs_backlog, jobs_unique.
 UPDATE jobs
-SET start_by = NULL, late_at = NULL, share_line = NULL, queue_line = NULL, taken = CASE WHEN updates THEN NULL ELSE taken END,
-    unique_until = CASE WHEN attempt = 1 AND unique_for IS NOT NULL THEN ?2 + unique_for ELSE unique_until END
-WHERE seq = ?1;
+SET state = 'running', worker = ?2, attempt = attempt + 1, tries = tries + 1, started_at = ?3, error = NULL,
+    waiting_on = NULL, offered_by = NULL, units = 0, set_aside = 0,
+    start_by = NULL, late_at = NULL, share_line = NULL, queue_line = NULL, taken = CASE WHEN updates THEN NULL ELSE taken END,
+    unique_until = CASE WHEN attempt = 0 AND unique_for IS NOT NULL THEN ?3 + unique_for ELSE unique_until END
+WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: put_spent
 -- What a running attempt has spent of estimated rates.   ?1 seq  ?2 JSON (NULL: nothing)

@@ -35,9 +35,9 @@ WHERE seq = ?9;
 
 -- name: save_arguments
 -- What a restarted or updated job is given instead of what it had.
--- ?1 seq  ?2 args  ?3 uses (JSON)  ?4 metadata  ?5 headers
+-- ?1 seq  ?2 args  ?3 uses (JSON)  ?4 metadata  ?5 headers  ?6 share
 -- Writes: jobs by rowid.
-UPDATE jobs SET args = ?2, uses = ?3, metadata = ?4, headers = ?5 WHERE seq = ?1;
+UPDATE jobs SET args = ?2, uses = ?3, metadata = ?4, headers = ?5, share = ?6 WHERE seq = ?1;
 
 -- name: job_by_id
 -- A whole job by id.   ?1 id

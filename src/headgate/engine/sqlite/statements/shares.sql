@@ -30,11 +30,14 @@ INSERT INTO virtual_times (queue, priority, tag) VALUES (?1, ?2, ?3)
 ON CONFLICT (queue, priority) DO UPDATE SET tag = max(tag, excluded.tag);
 
 -- name: last_tag
--- The largest tag among the ready and waiting jobs of a share in a queue at a priority.   ?1 queue  ?2 priority  ?3 share
+-- The largest tag among the ready and waiting jobs of a share in a queue at a priority; one row, also without any.
+-- ?1 queue  ?2 priority  ?3 share
 -- Reads: jobs_shares, its last entry.
-SELECT tag FROM jobs
-WHERE share_line IS NOT NULL AND queue = ?1 AND priority = ?2 AND share_line = ?3
-ORDER BY tag DESC LIMIT 1;
+SELECT (
+    SELECT tag FROM jobs
+    WHERE share_line IS NOT NULL AND queue = ?1 AND priority = ?2 AND share_line = ?3
+    ORDER BY tag DESC LIMIT 1
+);
 
 -- name: mean
 -- How long attempts of a share in a queue take.   ?1 queue  ?2 share
