@@ -46,7 +46,7 @@ async def learner(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 async def test_a_limit_learns_what_a_service_bears(learner: App):
     service = Service(4)
 
-    @learner.task(limits=[ConcurrencyLimit(40, scope="account", key="one", adapt=Adapt())])
+    @learner.task(limits=[ConcurrencyLimit(40, scope="account", key="one", adapt=Adapt(slow=0))])
     async def call() -> None:
         await service.call()
 
@@ -71,7 +71,7 @@ async def until_idle(app: App) -> AsyncIterator[dict[str, int]]:
 async def test_an_operator_is_not_overruled(learner: App):
     service = Service(2)
 
-    @learner.task(limits=[ConcurrencyLimit(20, scope="account", key="one", adapt=Adapt())])
+    @learner.task(limits=[ConcurrencyLimit(20, scope="account", key="one", adapt=Adapt(slow=0))])
     async def call() -> None:
         await service.call()
 

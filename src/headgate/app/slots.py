@@ -50,6 +50,8 @@ ONCE = Retry(attempts=1, losses=0)
 MOST_AT_ONCE = 10_000
 STAND = 60 * SECOND
 """Until when a request must have been granted; one whose code still waits then is made anew, due when the first was."""
+PROMPT = 0.02
+"""Seconds in which a slot is given where there is room."""
 GIVE_BACK = 5.0
 """Seconds that the end of a block waits for the store to have taken the slot back."""
 
@@ -149,7 +151,10 @@ class Keeper:
 
     async def _granted(self, holding: Holding) -> bool:
         """Until the slot is held, or its job has ended without that: dropped, replaced, cancelled, or expired, which is
-        no answer."""
+        no answer. Where there is room, the store is not asked how it ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PROMPT):
+                return await holding.granted.wait()
         ended = asyncio.ensure_future(self._ended(holding.id))
         granted = asyncio.ensure_future(holding.granted.wait())
         try:

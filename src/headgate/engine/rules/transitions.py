@@ -86,7 +86,8 @@ class Transitions(ABC):
             if spec.id in taken:
                 raise JobExists(f"a job with id {spec.id!r} exists already; nothing was enqueued", spec.id)
             taken.add(spec.id)
-            self.book.check_uses(spec.uses)
+            if spec.uses:
+                self.book.check_uses(spec.uses)
         return [self._enqueue(spec, entering) for spec in jobs]
 
     def _enqueue(self, spec: NewJob, entering: bool) -> Enqueued:

@@ -83,9 +83,11 @@ class Transaction(Transitions):
 
     def count_for(self, jobs: Sequence[NewJob | Stored]) -> None:
         """Read what the arrival of these jobs will ask for, in three statements."""
-        used = {(use.key, job.queue) for job in jobs for use in self.book.uses(job.task, job.queue, job.uses)}
-        self.ledger.count_held({key for key, _ in used})
-        self.ledger.count_offered(used)
+        kinds = {(job.task, job.queue, job.uses) for job in jobs}
+        used = {(use.key, queue) for task, queue, own in kinds for use in self.book.uses(task, queue, own)}
+        if used:
+            self.ledger.count_held({key for key, _ in used})
+            self.ledger.count_offered(used)
         if len(jobs) > 1:
             self._expect_tags(jobs)
 

@@ -1,11 +1,11 @@
 -- Jobs by id and number: how they are stored, changed and deleted.
 
 -- name: insert_job
--- A new job in the state that admission gave it.
+-- New jobs in the state that admission gave them. `taken` is the unique key: all are unfinished.
 -- Writes: jobs, its unique index on id, and the index of its state.
 INSERT INTO jobs (id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key,
                   metadata, retention, waiting_on, offered_by, units, refusals, headers, taken)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?13);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_with_extras
 -- Likewise of jobs that have more to be remembered than most (jobs.extras), or have ended.
