@@ -43,7 +43,10 @@ class FlowKinds:
 
     def crowd(self, new_how: Callable[[], dict[str, Any]]) -> list[NewJob]:
         """Many of one kind at once; on shared queues one share's, and behind them some of others."""
-        make = self.dice.choice([self.ride, self.booth, self.index, self.pack, *self._bounded()])
+        paid = [self.ask, self.translate, self.order]
+        make = self.dice.choice(
+            [self.ride, self.booth, self.index, self.pack, self.hurry, *paid, *self._bounded()]
+        )
         count = 40 if make in (self.ride, self.booth) else 8
         jobs = [make(0.02, {**new_how(), "share": SHARES[0]}) for _ in range(count)]
         return jobs + [make(0.02, {**new_how(), "share": share}) for share in SHARES[1:]]
@@ -89,8 +92,8 @@ class FlowKinds:
         return flow.write.options(**_own(how)).job(seconds)
 
     def hurry(self, seconds: float, how: dict[str, Any]) -> NewJob:
-        expires = self.dice.choice([0.05, 0.3, 1, 3])
-        return flow.hurry.options(**_own(how), expires=expires).job(seconds, self._key())
+        expires = self.dice.choice([0.05, 0.1, 0.3, 1, 3])
+        return flow.hurry.options(**_own(how), expires=expires).job(seconds * BUSY, self._key())
 
     def ask(self, seconds: float, how: dict[str, Any]) -> NewJob:
         return flow.ask.options(**_own(how)).job(seconds, *self._costs(), self._closed())
@@ -99,9 +102,9 @@ class FlowKinds:
         return flow.translate.options(**_own(how)).job(seconds, *self._costs(), self._closed())
 
     def _costs(self) -> tuple[int, int]:
-        """What a job is thought to cost, and what it does: less, or up to half as much again."""
+        """What a job is thought to cost, and what it does: less, or up to three times as much."""
         estimate = self.dice.choice([20, 50, 100, 200, 400])
-        return estimate, int(estimate * self.dice.choice([0, 0.1, 0.5, 0.9, 1, 1.5]))
+        return estimate, int(estimate * self.dice.choice([0, 0.1, 0.5, 1, 1.5, 3]))
 
     def _closed(self) -> float:
         return self.dice.choice([0.2, 0.5, 1]) if self.dice.random() < 0.1 else 0

@@ -142,7 +142,7 @@ def stop_a_draft_for_nothing(story: Story) -> None:
 
 
 def overflow(story: Story) -> None:
-    for number in range(rules.MOST_WAITING["crm"] + rules.ROOM["crm"] + 1):
+    for number in range(rules.PENDING["crm"] + 1):
         story.enqueue(1000 + number, f"o{number}", "sync", bound="crm=1")
         story.run(f"o{number}", 2000 + number, 2000.5 + number, "crm=1", task="sync")
         story.final.ended[f"o{number}"] = int((2001 + number) * MS)
@@ -159,7 +159,7 @@ def overflow_where_calls_do_not_see_each_other(story: Story) -> None:
 def overflow_by_later_calls(story: Story) -> None:
     overflow(story)
     story.final.exact = False
-    late = rules.MOST_WAITING["crm"] + rules.ROOM["crm"]
+    late = rules.PENDING["crm"]
     for each in story.notes:
         if f"o{late}" in each.get("ids", ()) or any(job["id"] == f"o{late}" for job in each.get("jobs", ())):
             each["t"] += 500 * MS
@@ -230,7 +230,7 @@ def _update(story: Story, at: float, id: str, version: str) -> None:
     story.final.states[id], story.final.attempts[id] = "succeeded", 1
 
 
-def _index(story: Story, version: str, put_off: float = 0.3) -> None:
+def _index(story: Story, version: str, put_off: float = rules.PUT_OFF) -> None:
     _update(story, 1000, "x1", "x1")
     _update(story, 1100, "x1", "x2")
     story.run("x1", 1500, 1510, "index", task="index", version=version, put_off=put_off)

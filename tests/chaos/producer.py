@@ -74,8 +74,11 @@ class Producer:
         self._enqueue([self.job() for _ in range(self.dice.choice([1, 1, 1, 3, 10]))])
 
     def crowd(self) -> None:
-        """Many jobs that want the same."""
-        self._enqueue(self.flow.crowd(lambda: {"id": self.new_id()}))
+        """Many jobs that want the same, at once or one after the other."""
+        jobs = self.flow.crowd(lambda: {"id": self.new_id()})
+        at_once = self.dice.random() < 0.5
+        for some in [jobs] if at_once else [[job] for job in jobs]:
+            self._enqueue(some)
 
     def _enqueue(self, jobs: Sequence[NewJob]) -> None:
         for again in (False, True, True):

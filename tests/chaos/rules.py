@@ -43,7 +43,7 @@ take several units of a `shelf`."""
 ADJUSTED = "adjusted"
 """The limit that operators change; what it was when is in the notes."""
 
-BUCKETS = {"api": Rate(20, 1.0, burst=5), "tokens": Rate(2000, 1.0, burst=500)}
+BUCKETS = {"api": Rate(20, 1.0, burst=5), "tokens": Rate(800, 1.0, burst=400)}
 WINDOWS = {"account": Rate(8, 1.0), "words": Rate(1000, 1.0)}
 """`tokens` and `words` are spent by estimates, which attempts correct."""
 ORDERED = "line"
@@ -57,8 +57,15 @@ STUBBORN = Retry(attempts=10_000, delay=0.05, backoff=1, losses=1000)
 
 MOST_WAITING = {"crm": 5, "inbox": 4, "outbox": 4, "letters": 6}
 """How many may wait: on each key of a limit, and in the queue of letters."""
-ROOM = {"crm": MAXIMA["crm"], "inbox": MAXIMA["inbox"], "outbox": MAXIMA["outbox"], "letters": 0}
-"""How many beside these may be pending since there is room for them."""
+PENDING = {
+    "page": MAXIMA["page"],
+    "view": MAXIMA["view"] + 1,
+    "crm": MAXIMA["crm"] + MOST_WAITING["crm"],
+    "inbox": MAXIMA["inbox"] + MOST_WAITING["inbox"],
+    "outbox": MAXIMA["outbox"] + MOST_WAITING["outbox"],
+    "letters": MOST_WAITING["letters"],
+}
+"""How many newcomers may be pending: those for which there is room, and those that wait."""
 TURNED_AWAY = {
     "refresh": "dropped: limit 'page=",
     "view": "replaced: job ",
@@ -80,8 +87,8 @@ IN_FLIGHT = {"ride": 90, "booth": 12}
 """By task of a shared queue, how many starts may be out of turn: workers claim as many as they have places, 80
 together, and their stamps are those of when they began to ask. Of a key of two there are few at a time."""
 
-PUT_OFF = 0.3
-AT_MOST = 1.0
+PUT_OFF = 0.5
+AT_MOST = 0.7
 """Seconds that each update puts a job off, and all of them together."""
 ONCE_IN = 1.0
 """Seconds for which a start keeps the unique key of a greeting."""
