@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from collections.abc import Iterable
 from typing import Protocol
 
 import msgspec
@@ -146,6 +147,29 @@ class Bucket:
         return self.full_at <= now
 
 
+def _opening(pace: Pace, until: int) -> Iterable[tuple[int, int]]:
+    """What a window has spent that opens in parts from a time on."""
+    parts = min(CLOSING_STEPS, pace.most)
+    for part in range(parts):
+        units = pace.most * (part + 1) // parts - pace.most * part // parts
+        yield until - pace.period + pace.period * part // parts, units
+
+
+def _larger(
+    starts: Iterable[tuple[int, int]], opening: Iterable[tuple[int, int]]
+) -> Iterable[tuple[int, int]]:
+    """Of what two windows have spent, at every time the larger: what leaves of both leaves once. A start leaves a
+    microsecond later, so that a correction does not take what is left of it for the start itself."""
+    entries = sorted([(at, 0, units) for at, units in starts] + [(at, 1, units) for at, units in opening])
+    left = [sum(units for _, side, units in entries if side == which) for which in (0, 1)]
+    most = max(left)
+    for at, side, units in entries:
+        left[side] -= units
+        if max(left) < most:
+            yield at + (side == 0), most - max(left)
+            most = max(left)
+
+
 class Window:
     """Exact sliding window: the starts of the last period, oldest first."""
 
@@ -196,16 +220,11 @@ class Window:
             self.spend(pace, units, spent.at)
 
     def close(self, pace: Pace, until: int, now: int) -> None:
-        parts = min(CLOSING_STEPS, pace.limit or 0)
-        if not parts or (
-            self.starts and self.spent >= pace.most and self.starts[0][0] + pace.period >= until
-        ):
+        if not pace.limit:
             return
-        self.starts.clear()
-        self.spent = 0
-        for part in range(parts):
-            units = pace.most * (part + 1) // parts - pace.most * part // parts
-            self.spend(pace, units, until - pace.period + pace.period * part // parts)
+        self._forget(pace, now)
+        self.starts = deque(_larger(self.starts, _opening(pace, until)))
+        self.spent = sum(units for _, units in self.starts)
 
     def debt(self, pace: Pace, now: int) -> int:
         self._forget(pace, now)

@@ -180,6 +180,34 @@ async def test_a_queue_is_shared_by_an_argument_a_template_or_a_function(app: Ap
     assert (await order(app, seen)).index("y") < 2
 
 
+async def test_a_restart_with_other_arguments_takes_the_share_of_these(app: App):
+    app.queue("ai", share_by="plan")
+
+    @app.task(queue="ai")
+    async def ask(plan: str, note: str = "") -> None: ...
+
+    job, given = await ask.enqueue("x"), await ask.options(share="vip").enqueue("x")
+    for one, share in ((job, "y"), (given, "vip")):
+        await one.cancel()
+        await one.restart(arguments={"plan": "y"})
+        assert (await one.info()).share == share
+    await job.cancel()
+    await job.restart(arguments={"note": "again"})
+    assert (await job.info()).share == "y"
+
+
+async def test_an_update_takes_the_share_of_its_arguments(app: App):
+    app.queue("ai", share_by="plan")
+
+    @app.task(queue="ai")
+    async def ask(plan: str) -> None: ...
+
+    debounced = ask.options(unique="u", on_conflict="update", delay=5)
+    job = await debounced.enqueue("x")
+    await debounced.enqueue("y")
+    assert (await job.info()).share == "y"
+
+
 async def test_a_job_says_its_share_itself(app: App):
     app.queue("ai", weights={"vip": 3})
 
@@ -278,6 +306,74 @@ async def test_a_raw_job_of_a_shared_queue(app: App):
     assert [job.share for job in jobs] == ["acme", "-", "x", "y"]
     with pytest.raises(ConfigError, match="give share="):
         app.raw_job("t", queue="other")
+
+
+# ── imports ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_imported_job_carries_what_an_enqueue_can(app: App, clock: Clock):
+    app.queue("ai", share_by="tenant")
+
+    @app.task(queue="ai")
+    async def ask() -> None: ...
+
+    now = clock.now()
+    gpu = {"name": "gpu", "max": 4, "cost": 3}
+    door = {"name": "door", "max": 1, "key": "d", "when_full": "drop"}
+    row = {"name": "row", "max": 1, "max_waiting": 1, "on_overflow": "drop_newest"}
+    pace = {"name": "pace", "kind": "rate", "max": 9, "per": 60, "cost": 2, "max_waiting": 7}
+    records: list[dict[str, Any]] = [
+        {"id": "late", "expires": 60, "enqueued_at": now - timedelta(seconds=30), "share": "vip"},
+        {"id": "in_time", "expires": 60, "at": now + timedelta(seconds=5), "tenant": "acme"},
+        {"id": "once", "unique": "u", "unique_for": 100},
+        {"id": "gpu1", "limits": [gpu]},
+        {"id": "gpu2", "limits": [gpu]},
+        {"id": "door1", "limits": [door]},
+        {"id": "door2", "limits": [door]},
+        *({"id": f"row{n}", "limits": [row, pace]} for n in range(3)),
+        {"id": "soft", "unique": "s", "on_conflict": "update", "at": now + timedelta(seconds=50)},
+    ]
+    results = await app.import_jobs([{"task": "ask", **record} for record in records])
+    assert [result.refused for result in results] == [None] * len(records)
+    found = {job.id: job for job in await app.jobs()}
+    assert {id: job.state for id, job in found.items() if id in ("gpu2", "door2", "row2")} == {
+        "gpu2": "waiting", "door2": "cancelled", "row2": "cancelled",
+    }  # fmt: skip
+    assert (found["late"].share, found["late"].expires) == ("vip", now + timedelta(seconds=30))
+    assert (found["in_time"].share, found["in_time"].expires) == ("acme", now + timedelta(seconds=65))
+    assert (await app.key("pace")).limit.max_waiting == 7
+    await ask.options(unique="s", on_conflict="update", priority=1).enqueue()
+    assert (await app.handle("soft").info()).due == now
+    await app.run_until_idle()
+    clock.advance(99)
+    assert not (await ask.options(unique="u").enqueue()).created
+    clock.advance(2)
+    assert (await ask.options(unique="u").enqueue()).created
+    assert (await app.audit()).ok
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"on_conflict": "replace", "unique": "u"}, "Invalid enum value 'replace'"),
+        ({"on_conflict": "update"}, "belongs to unique="),
+        ({"unique_for": 5}, "belongs to unique="),
+        ({"share": "x"}, "is not shared"),
+        ({"expires": 0}, "expires=0"),
+        (
+            {"limits": [{"name": "r", "kind": "rate", "max": 1, "per": 1, "when_full": "drop"}]},
+            "no meaning for a rate",
+        ),
+    ],
+)
+async def test_a_record_that_asks_for_what_cannot_be_is_refused(
+    app: App, given: dict[str, Any], message: str
+):
+    @app.task
+    async def work() -> None: ...
+
+    (result,) = await app.import_jobs([{"id": "a", "task": "work", **given}])
+    assert message in (result.refused or "")
 
 
 # ── costs and throttling ─────────────────────────────────────────────────────────────────────────────────────────

@@ -132,6 +132,32 @@ async def test_a_newcomer_that_finds_no_slot_is_dropped_where_the_limit_says_so(
     assert "when_full='drop'" in ((await second.info()).error or "")
 
 
+async def test_limits_say_what_happens_where_there_is_no_room(app: App):
+    app.queue("q", max_waiting=9, on_overflow="drop_oldest")
+    limits = [
+        ConcurrencyLimit(1, scope="door", when_full="replace"),
+        ConcurrencyLimit("user", max_concurrent=1, scope="user", max_waiting=5),
+        RateLimit(9, per=60, scope="pace", max_waiting=7, on_overflow="drop_newest"),
+        ConcurrencyLimit(9, scope="usual"),
+    ]
+
+    @app.task(queue="q", limits=limits)
+    async def work(user: int) -> None: ...
+
+    await work.enqueue(1)
+    await work.enqueue(1)
+    told = {one.name: (one.when_full, one.max_waiting, one.on_overflow) for one in await app.limits()}
+    assert told == {
+        "door": ("replace", None, None),
+        "pace": (None, 7, "drop_newest"),
+        "queue:q": ("wait", 9, "drop_oldest"),
+        "user": ("wait", 5, "refuse"),
+        "usual": ("wait", None, None),
+    }
+    assert (await app.key("user=1")).limit.max_waiting == 5
+    assert (await app.key("door")).limit.when_full == "replace"
+
+
 async def test_a_queue_bounds_its_backlog(app: App):
     app.queue("q", max_waiting=2, on_overflow="drop_newest")
 

@@ -40,7 +40,7 @@ def replaced_jobs_do_not_start(case: Case) -> Iterator[str]:
         for id, job in named:
             if job["unique"] == each.name and id != each.id and job["t"] < each.asked:
                 for life in case.by_job.get(id, []):
-                    if case.claimed(life) > each.answered:
+                    if life.claimed > each.answered:
                         yield f"job {id} started as attempt {life.attempt} after {each.id} had replaced it"
 
 

@@ -14,8 +14,6 @@ from tests.chaos.lives import Life, lives
 from tests.chaos.notes import Note, of
 from tests.chaos.rules import Rate
 
-PROMPT = 500_000_000
-"""Nanoseconds from a claim to the start of its job where no fault explains more."""
 NEVER = 1 << 62
 ARRIVALS = ("enqueue", "import")
 """The verbs that bring jobs."""
@@ -41,8 +39,9 @@ class Replacement(NamedTuple):
 
 
 class Final(msgspec.Struct):
-    """What the store says when everything has come to rest: the state and last attempt of each job that is left, and of
-    those that had several attempts how each of them ended."""
+    """What the store says when everything has come to rest: the state and last attempt of each job that is left, of
+    those that had several attempts how each of them ended, when jobs ended by the clock of the notes, and why cancelled
+    ones did. `exact` if the store decides about an enqueue at once."""
 
     states: dict[str, str]
     attempts: dict[str, int]
@@ -50,6 +49,9 @@ class Final(msgspec.Struct):
     audit: list[str] = msgspec.field(default_factory=list[str])
     stuck: list[str] = msgspec.field(default_factory=list[str])
     held: list[str] = msgspec.field(default_factory=list[str])
+    ended: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    reasons: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    exact: bool = True
 
 
 class Case:
@@ -88,6 +90,18 @@ class Case:
             for key in life.keys:
                 found[key].append(life)
         return found
+
+    @cached_property
+    def spent(self) -> dict[tuple[str, int], int]:
+        """By attempt, what it said last that it had really spent."""
+        return {(each["job"], each["attempt"]): each["units"] for each in of(self.notes, "spent")}
+
+    @cached_property
+    def heard(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """By attempt, what the store had heard of this, and when that was certain."""
+        return {
+            (each["job"], each["attempt"]): (each["t"], each["units"]) for each in of(self.notes, "heard")
+        }
 
     @cached_property
     def acknowledged(self) -> dict[str, dict[str, Any]]:
@@ -130,6 +144,19 @@ class Case:
             if each.id != id and each.answered > self.first_asked.get(id, 0)
         }
 
+    @cached_property
+    def bounds(self) -> dict[str, str]:
+        """By job, also if its enqueue was never answered, the key or queue that may turn it away."""
+        return {id: key for each in of(self.notes, "asked") for id, key in each.get("bounds", {}).items()}
+
+    @cached_property
+    def by_bound(self) -> dict[str, list[str]]:
+        """By such a key, its jobs."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for id, key in self.bounds.items():
+            found[key].append(id)
+        return found
+
     def asked(self, verb: str, kind: str = "asked") -> dict[str, int]:
         """By job, when an operator last asked for this (or was told that it is done)."""
         found = [each for each in of(self.notes, kind) if each["verb"] == verb and "ids" in each]
@@ -153,29 +180,6 @@ class Case:
                     at = open[each["pid"]]
                     found[at] = found[at]._replace(acked=each["t"])
         return found
-
-    @cached_property
-    def troubles(self) -> list[tuple[int, int]]:
-        """When something was wrong, and for a lease behind it."""
-        begun: dict[Any, int] = {}
-        found: list[tuple[int, int]] = []
-        for each in self.notes:
-            match each["kind"]:
-                case "fault" | "frozen":
-                    begun[each.get("id", each["pid"])] = each["t"]
-                case "healed" | "thawed" if (
-                    since := begun.pop(each.get("id", each["pid"]), None)
-                ) is not None:
-                    found.append((since, each["t"] + int(rules.LEASE * 1e9)))
-                case _:
-                    pass
-        return found
-
-    def claimed(self, life: Life) -> int:
-        """When it was claimed at the earliest; long before its start only if something was wrong meanwhile."""
-        if any(since <= life.start and life.claimed <= until for since, until in self.troubles):
-            return life.claimed
-        return max(life.claimed, life.start - PROMPT)
 
 
 def name_of(key: str) -> str:

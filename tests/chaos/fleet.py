@@ -1,4 +1,5 @@
-"""The processes of a run: real `headgate worker` processes and supervisors, and producers; killed, frozen, replaced."""
+"""The processes of a run: real `headgate worker` processes and supervisors, a program that takes slots, and producers;
+killed, frozen, replaced."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from tests.chaos.notes import note
 from tests.chaos.places import Place
 
 ROOT = Path(__file__).parents[2]
+PRODUCERS, CALLER = ("producer-1", "producer-2"), "caller"
 SHIFTED = Path(__file__).parent / "shifted"
 
 
@@ -35,9 +37,9 @@ class Fleet:
     def mend(self) -> None:
         """Start what is not there."""
         self.mend_workers()
-        for role in ("producer-1", "producer-2"):
+        for role in (*PRODUCERS, CALLER):
             if self._ended(self.producers.get(role)):
-                self.producers[role] = self._producer()
+                self.producers[role] = self._producer("caller" if role == CALLER else "producer")
 
     def mend_workers(self) -> None:
         """Two single ones, one of them with wrong clocks, and a supervisor of two."""
@@ -66,8 +68,8 @@ class Fleet:
         command += ["--lease", f"{rules.LEASE:g}s", "--grace", "1s", "--log-level", "info"]
         return self._start(role, command, environment)
 
-    def _producer(self) -> subprocess.Popen[bytes]:
-        return self._start("producer", ["-m", "tests.chaos.producer", str(self.dice.randrange(10**6))], {})
+    def _producer(self, name: str) -> subprocess.Popen[bytes]:
+        return self._start(name, ["-m", f"tests.chaos.{name}", str(self.dice.randrange(10**6))], {})
 
     def _start(self, role: str, command: list[str], more: dict[str, str]) -> subprocess.Popen[bytes]:
         self.started += 1
@@ -95,7 +97,7 @@ class Fleet:
     # ── harm ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kill_worker(self) -> None:
-        """One that runs jobs, alone or under a supervisor; noted before it is done: it cannot have ended earlier."""
+        """One that runs jobs, alone or under a supervisor, or holds slots; noted first: it cannot end earlier."""
         self._kill(self.dice.choice(self.pids()))
 
     def kill_supervisor(self) -> None:
@@ -104,7 +106,7 @@ class Fleet:
 
     def kill_producer(self) -> None:
         """In the middle of whatever it asks for."""
-        self._kill(self.dice.choice(list(self.producers.values())).pid)
+        self._kill(self.dice.choice([self.producers[role] for role in PRODUCERS]).pid)
 
     def freeze_worker(self) -> float:
         """For less, or for more than its lease."""
@@ -124,9 +126,9 @@ class Fleet:
                 self._signal(pid, signal.SIGCONT)
 
     def pids(self) -> list[int]:
-        """The processes that run jobs."""
+        """The processes that run jobs or hold slots."""
         single = [self.workers[role].pid for role in ("worker", "shifted")]
-        return [*single, *_children(self.workers["supervisor"].pid)]
+        return [*single, self.producers[CALLER].pid, *_children(self.workers["supervisor"].pid)]
 
     def _kill(self, pid: int) -> None:
         note("killed", pid=pid)
@@ -144,7 +146,7 @@ class Fleet:
             process.terminate()
             process.wait()
 
-    def stop(self, patience: float = 20) -> list[str]:
+    def stop(self, patience: float = 60) -> list[str]:
         """In good order; returns what did not go by itself."""
         stuck: list[str] = []
         for process in self.workers.values():

@@ -14,9 +14,19 @@ from typing import Any
 from tests.chaos import rules
 from tests.chaos.arrivals import history_goes_on, replaced_jobs_do_not_start
 from tests.chaos.case import Case, Word, name_of
+from tests.chaos.crowds import (
+    backlogs_are_bounded,
+    ended_jobs_do_not_start,
+    expired_jobs_do_not_start,
+    may_be_turned_away,
+    refused_jobs_are_not_there,
+    turned_away_for_others,
+)
 from tests.chaos.lives import Life
 from tests.chaos.notes import of
-from tests.chaos.rules import Rate
+from tests.chaos.paces import closed_keys_rest, rates_hold
+from tests.chaos.turns import shares_take_turns
+from tests.chaos.uniques import starts_keep_their_name, the_last_word_runs
 
 MOST_SAID = 20
 """Complaints of one check; more of the same would not help."""
@@ -46,9 +56,10 @@ def every_acknowledged_job_ends(case: Case) -> Iterator[str]:
 
 
 def every_acknowledged_job_runs(case: Case) -> Iterator[str]:
-    """To its end, unless it was cancelled or replaced; a job that fails is one that was told to. What was imported as
-    ended is left to another check."""
+    """To its end, unless it was cancelled, replaced or turned away; a job that fails is one that was told to. What was
+    imported as ended is left to another check."""
     cancelled = case.asked("cancel").keys() | case.may_be_replaced
+    cancelled |= {id for id in case.acknowledged if may_be_turned_away(case, id)}
     for id, job in case.acknowledged.items():
         if job.get("past", ["failed"])[-1:] in (["succeeded"], ["cancelled"]):
             continue
@@ -84,7 +95,7 @@ def attempts_are_fenced(case: Case) -> Iterator[str]:
         for number, times in counts.items():
             if times > 1:
                 yield f"attempt {number} of job {id} ran {times} times"
-        for before, after in pairwise(ran):
+        for before, after in pairwise(life for life in ran if life.alive):
             if after.attempt < before.attempt:
                 yield f"job {id} started attempt {after.attempt} after attempt {before.attempt}"
             if after.start < before.end and after.attempt != before.attempt:
@@ -105,19 +116,18 @@ def _settled(case: Case, life: Life) -> bool:
 
 
 def limits_hold(case: Case) -> Iterator[str]:
-    """Never more live attempts of a key than its number, at any instant."""
+    """The units that live attempts of a key take are never more than its number, at any instant."""
     for key, all in case.by_key.items():
-        name = name_of(key)
-        if name not in case.maxima:
+        if name_of(key) not in case.maxima:
             continue
         running: list[Life] = []
-        for life in all:
+        for life in (each for each in all if each.alive):
             running = [each for each in running if each.end > life.start]
             running.append(life)
-            most = _in_force(case, key, life)
-            if len(running) > most:
+            taken, most = sum(each.units(key) for each in running), _in_force(case, key, life)
+            if taken > most:
                 who = ", ".join(f"{each.job}#{each.attempt}" for each in running)
-                yield f"{len(running)} ran at once on {key}, {most} may: {who} at {life.start}"
+                yield f"{taken} ran at once on {key}, {most} may: {who} at {life.start}"
 
 
 def _in_force(case: Case, key: str, life: Life) -> int:
@@ -137,38 +147,9 @@ def possible(words: Sequence[Word], first: Any, life: Life) -> set[Any]:
     return said if over is not None else {first, *said}
 
 
-def rates_hold(case: Case) -> Iterator[str]:
-    """No window has more starts than it may."""
-    for key, all in case.by_key.items():
-        starts = sorted((case.claimed(life), life.start) for life in all)
-        if rate := case.windows.get(name_of(key)):
-            yield from _window(key, starts, rate)
-        if rate := case.buckets.get(name_of(key)):
-            yield from _bucket(key, starts, rate)
-
-
-def _window(key: str, starts: list[tuple[int, int]], rate: Rate) -> Iterator[str]:
-    for at in range(len(starts) - rate.most):
-        some = starts[at : at + rate.most + 1]
-        length = (max(start for _, start in some) - some[0][0]) / 1e9
-        if length < rate.per - 0.02:
-            yield f"{len(some)} starts of {key} in {length:.3f} s, at {some[0][1]}; {rate.most} may per {rate.per:g} s"
-
-
-def _bucket(key: str, starts: list[tuple[int, int]], rate: Rate) -> Iterator[str]:
-    for at in range(len(starts)):
-        latest = 0
-        for count, (_, start) in enumerate(starts[at : at + 200], 1):
-            latest = max(latest, start)
-            length = (latest - starts[at][0]) / 1e9
-            if count > rate.burst + length * rate.most / rate.per + 1:
-                yield f"{count} starts of {key} in {length:.3f} s, at {starts[at][1]}"
-                break
-
-
 def lines_are_in_order(case: Case) -> Iterator[str]:
     """Of two jobs on one key of one, the one that was acknowledged before the other was asked for starts first; only
-    first attempts count, since one that was lost on its way comes back behind others."""
+    first attempts that were alive count, since one that was lost on its way comes back behind others."""
     steered = {id for verb in ("cancel", "restart", "expedite", "delete") for id in case.asked(verb)}
     asked: dict[str, int] = {}
     again: set[str] = set()
@@ -176,7 +157,7 @@ def lines_are_in_order(case: Case) -> Iterator[str]:
         if each["verb"] == "enqueue":
             again |= asked.keys() & set(each["ids"])
             asked |= dict.fromkeys(each["ids"], each["t"])
-    first = {id: ran[0] for id, ran in case.by_job.items() if ran[0].attempt == 1}
+    first = {id: ran[0] for id, ran in case.by_job.items() if ran[0].attempt == 1 and ran[0].alive}
     lines: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for id, job in case.acknowledged.items():
         if job.get("line") and id in first and id in asked and id not in again and id not in steered:
@@ -194,9 +175,7 @@ def paused_queues_rest(case: Case) -> Iterator[str]:
     """Nothing is claimed from a paused queue between the answer to `pause` and the next wish to resume."""
     words = sorted(case.words("pause") + case.words("resume"), key=lambda word: word.asked)
     for life in case.lives:
-        if life.queue == "bulk" and possible(words, "resume", life._replace(claimed=case.claimed(life))) == {
-            "pause"
-        }:
+        if life.queue == "bulk" and possible(words, "resume", life) == {"pause"}:
             yield f"job {life.job} was claimed from the paused queue, at {life.start}"
 
 
@@ -206,7 +185,7 @@ def cancelled_jobs_do_not_start(case: Case) -> Iterator[str]:
     for id, when in case.asked("cancel", "acked").items():
         if id not in restarted:
             for life in case.by_job.get(id, []):
-                if case.claimed(life) > when and case.acknowledged.get(id, {"t": when + 1})["t"] < when:
+                if life.claimed > when and case.acknowledged.get(id, {"t": when + 1})["t"] < when:
                     yield f"job {id} started as attempt {life.attempt} after it had been cancelled"
 
 
@@ -239,5 +218,14 @@ CHECKS: tuple[Check, ...] = (
     replaced_jobs_do_not_start,
     history_goes_on,
     ticks_come_once,
+    closed_keys_rest,
+    turned_away_for_others,
+    ended_jobs_do_not_start,
+    expired_jobs_do_not_start,
+    backlogs_are_bounded,
+    refused_jobs_are_not_there,
+    shares_take_turns,
+    the_last_word_runs,
+    starts_keep_their_name,
     nothing_is_left,
 )

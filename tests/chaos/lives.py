@@ -1,8 +1,9 @@
 """When each attempt was alive, from the notes alone.
 
-An attempt lives from its start to its end. It ends earlier where its process was killed, lost its lease, or was frozen
-for so long that the lease lapsed meanwhile: from then on the store may give its slots to others, and whatever it still
-does counts for nothing.
+An attempt is alive from its start until it ends, its process is killed, or the lease of its worker is no longer
+certain: from then on the store may give its slots to others, and whatever it still does counts for nothing. A lease is
+certain for its length from when a renewal was *sent* that was answered. So it does not matter when a process that is
+frozen, or that gets no processor, notices that its lease is over.
 """
 
 from __future__ import annotations
@@ -10,22 +11,19 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tests.chaos import rules
 from tests.chaos.notes import Note, of
 
-LONG = 0.5
-"""The part of a lease after which a frozen process may have lost it: it renews three times in its length."""
-
-
-SLACK = 300_000_000
-"""Nanoseconds by which a process on a busy machine may notice late that its lease is over."""
+CERTAIN = 0.95
+"""The part of a lease that is certain: a machine's real time may be adjusted a little, against the clock of the notes.
+A worker gives up what it runs after this part, too."""
 
 
 class Life(NamedTuple):
-    """One attempt. Times are nanoseconds; `claimed` is when it was claimed at the earliest, `end` when it was no longer
-    alive, which may be earlier than when it said `how` it ended."""
+    """One attempt. Times are nanoseconds; `claimed` is when it was claimed at the earliest, `sent` when that was asked
+    for, `end` when it was no longer alive, which may be earlier than when it said `how` it ended. `said` is what it
+    noted beside that at its start."""
 
     job: str
     attempt: int
@@ -33,73 +31,66 @@ class Life(NamedTuple):
     queue: str
     keys: tuple[str, ...]
     pid: int
+    sent: int
     claimed: int
     start: int
     end: int
     how: str
+    said: dict[str, Any]
+
+    @property
+    def alive(self) -> bool:
+        """Whether it began while it was its worker's own. One that did not is of a past that the store has closed."""
+        return self.end > self.start
+
+    def units(self, key: str) -> int:
+        """What it takes of a key."""
+        return self.said.get("units", {}).get(key, 1)
 
 
 def lives(notes: Sequence[Note]) -> list[Life]:
     """All attempts that started, by the time of their start."""
     ends = {(each["job"], each["attempt"], each["pid"]): each for each in of(notes, "end")}
-    deaths = _deaths(notes)
+    gone = _gone(notes)
+    leases = Leases(notes)
     last = notes[-1]["t"] if notes else 0
     made: list[Life] = []
     for each in of(notes, "start"):
+        start = each["t"]
         end = ends.get((each["job"], each["attempt"], each["pid"]))
-        over = deaths.after(each["pid"], each["t"])
-        until, how = (end["t"], end["how"]) if end else (last, "unknown")
-        if over is not None:
-            until = min(until, over)
-        earliest = max(min(each["claimed"], each["t"]), each["t"] - int(rules.LEASE * 1e9))
+        until, how = (end["t"], end["how"]) if end else (last + 1, "unknown")
+        until = min(
+            until, gone.get(each["pid"], until), leases.certain_until(each.get("worker"), start, until)
+        )
+        sent = each.get("sent", each["claimed"])
+        claimed = min(max(each["claimed"], sent), start)
         who = (each["job"], each["attempt"], each["task"], each["queue"], tuple(each["keys"]), each["pid"])
-        made.append(Life(*who, earliest, each["t"], until, how))
+        made.append(Life(*who, min(sent, start), claimed, start, max(start, until), how, each))
     return made
 
 
-class _Deaths:
-    """For each process, the moments from which what it ran before is no longer its own.
-
-    A kill is noted before it is done, and a process may start attempts between the two: nothing says for how long
-    these were alive, so that they count as ended where they began.
-    """
-
-    def __init__(self) -> None:
-        self.moments: defaultdict[int, list[int]] = defaultdict(list)
-        self.ended: dict[int, int] = {}
-        """By process, since when it may be gone for good."""
-
-    def after(self, pid: int, moment: int) -> int | None:
-        if moment >= self.ended.get(pid, moment + 1):
-            return moment
-        known = self.moments[pid]
-        at = bisect.bisect_left(known, moment)
-        return known[at] if at < len(known) else None
+def _gone(notes: Sequence[Note]) -> dict[int, int]:
+    """By process, since when it may be gone. A kill is noted before it is done, and attempts may start between the
+    two: nothing says for how long these were alive, so that they count as ended where they began."""
+    return {each["pid"]: each["t"] for each in reversed(of(notes, "killed", "gone"))}
 
 
-def _deaths(notes: Sequence[Note]) -> _Deaths:
-    deaths = _Deaths()
-    frozen: dict[int, int] = {}
-    woken: dict[int, tuple[int, int]] = {}
-    for each in notes:
-        pid, moment = int(each["pid"]), int(each["t"])
-        match each["kind"]:
-            case "killed" | "gone":
-                deaths.moments[pid].append(frozen.get(pid, moment))
-                deaths.ended.setdefault(pid, moment)
-            case "frozen":
-                frozen.setdefault(pid, moment)  # one that is frozen again stays frozen since the first time
-            case "thawed":
-                since = frozen.pop(pid)
-                woken[pid] = since, moment
-                if moment - since > LONG * rules.LEASE * 1e9:
-                    deaths.moments[pid].append(since)
-            case "fenced":
-                since, until = woken.get(pid, (0, 0))
-                late = since if moment - until < SLACK else moment - SLACK
-                deaths.moments[pid].append(late)
-            case _:
-                pass
-    for moments in deaths.moments.values():
-        moments.sort()
-    return deaths
+class Leases:
+    """By worker, from when to when its lease was certain."""
+
+    def __init__(self, notes: Sequence[Note]) -> None:
+        self._spans: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for each in sorted(of(notes, "renewed"), key=lambda each: each["sent"]):
+            spans = self._spans[each["worker"]]
+            since, until = each["sent"], each["sent"] + int(each["seconds"] * CERTAIN * 1e9)
+            if spans and since <= spans[-1][1]:
+                since, _ = spans.pop()
+            spans.append((since, until))
+
+    def certain_until(self, worker: str | None, moment: int, end: int) -> int:
+        """Until when what a worker ran at a moment was its own; `end` where nothing is known of it."""
+        if worker is None:
+            return end
+        spans = self._spans[worker]
+        at = bisect.bisect_right(spans, moment, key=lambda span: span[0]) - 1
+        return max(moment, spans[at][1]) if at >= 0 else moment

@@ -37,6 +37,8 @@ class Place(ABC):
     shared = True
     shifts_store = True
     """Whether the store has a clock of its own, so that a worker's may be wrong altogether."""
+    exact = True
+    """Whether an enqueue is decided on at once, so that no backlog grows beyond its bound."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -127,6 +129,8 @@ class SqlitePlace(Place):
 
 class PostgresPlace(Place):
     """A server whose commits survive its own death; the machine does not fail, so that nothing waits for the disk."""
+
+    exact = False
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from headgate import JobExists, JobState, WrongState
 from headgate.errors import HeadgateError
 from headgate.job import NewJob
 from tests.chaos import rules, shop
+from tests.chaos.flow_kinds import FlowKinds, Make, bounded_by
 from tests.chaos.imports import record, said_of
 from tests.chaos.notes import note
 from tests.chaos.shop import app
@@ -32,7 +33,6 @@ BACKLOG = 150
 CUSTOMERS, DOCKS, LINES, ADJUSTED, ACCOUNTS, UNIQUES = 8, 3, 4, 3, 3, 4
 TENANTS = [f"tenant-{n}" for n in range(4)]
 CONFLICTS: list[Literal["return", "raise", "replace"]] = ["return", "return", "raise", "replace"]
-Make = Callable[[float, dict[str, Any]], NewJob]
 UNFINISHED = [state for state in JobState if not state.ended]
 
 
@@ -41,6 +41,7 @@ class Producer:
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
+        self.flow = FlowKinds(self.dice, shared=shop.SHARED)
         self.ids: list[str] = []
         self.count = 0
         self.paused = False
@@ -50,6 +51,7 @@ class Producer:
         """One operation. One that fails is forgotten: the notes say that it was asked for."""
         verbs: list[tuple[int, Callable[[], None]]] = [
             (30, self.enqueue),
+            (3, self.crowd),
             (3, self.bring),
             (2, self.cancel),
             (1, self.restart),
@@ -57,6 +59,8 @@ class Producer:
             (1, self.delete),
             (2, self.set_limit),
             (2, self.clear_limit),
+            (2, self.set_share),
+            (1, self.clear_share),
             (1, self.pause),
             (2, self.resume),
             (1, self.look),
@@ -67,15 +71,25 @@ class Producer:
 
     def enqueue(self) -> None:
         """One job or several; sometimes once more with the same ids, after an answer that did not come."""
-        jobs = [self.job() for _ in range(self.dice.choice([1, 1, 1, 3, 10]))]
+        self._enqueue([self.job() for _ in range(self.dice.choice([1, 1, 1, 3, 10]))])
+
+    def crowd(self) -> None:
+        """Many jobs that want the same, at once or one after the other."""
+        jobs = self.flow.crowd(lambda: {"id": self.new_id()})
+        at_once = self.dice.random() < 0.5
+        for some in [jobs] if at_once else [[job] for job in jobs]:
+            self._enqueue(some)
+
+    def _enqueue(self, jobs: Sequence[NewJob]) -> None:
         for again in (False, True, True):
             if self._enqueued(jobs, again=again) or self.dice.random() < 0.5:
                 return
 
-    def _enqueued(self, jobs: list[NewJob], *, again: bool) -> bool:
+    def _enqueued(self, jobs: Sequence[NewJob], *, again: bool) -> bool:
         ids = [job.id for job in jobs]
         replaces = [(job.id, job.unique) for job in jobs if job.unique and job.on_conflict == "replace"]
-        note("asked", verb="enqueue", ids=ids, replaces=replaces)
+        bounds = {job.id: bound for job in jobs if (bound := bounded_by(job)) is not None}
+        note("asked", verb="enqueue", ids=ids, replaces=replaces, bounds=bounds)
         try:
             handles = [app.enqueue_sync(jobs[0])] if len(jobs) == 1 else app.enqueue_many_sync(jobs)
         except JobExists as error:
@@ -147,6 +161,7 @@ class Producer:
             ),
             (4, lambda seconds, how: shop.send.options(**how, tenant=self.tenant()).job(seconds)),
             (5, lambda seconds, how: shop.adjust.options(**how).job(seconds, self.any(ADJUSTED))),
+            *self.flow.often(),
         ]
 
     def any(self, count: int) -> int:
@@ -203,6 +218,12 @@ class Producer:
             app.clear_limit_sync(key)
             note("acked", verb="set_limit", key=key, max=rules.MAXIMA[rules.ADJUSTED])
 
+    def set_share(self) -> None:
+        app.set_share_sync(self.dice.choice(rules.SHARES), self.dice.choice(rules.WEIGHTS), by="chaos")
+
+    def clear_share(self) -> None:
+        app.clear_share_sync(self.dice.choice(rules.SHARES))
+
     def pause(self) -> None:
         note("asked", verb="pause")
         app.pause_sync("bulk")
@@ -233,6 +254,9 @@ def _said(job: NewJob, id: str) -> dict[str, Any]:
         "delayed": bool(job.delay or job.at),
         "line": job.args if job.task == "queue_up" else None,
         "unique": job.unique,
+        "within": None if job.start_within is None else job.start_within / 1e6,
+        "share": job.share,
+        "version": job.id if job.on_conflict == "update" else None,
     }
 
 

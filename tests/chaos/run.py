@@ -23,11 +23,14 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.judge import judge
 from tests.chaos.notes import note
 from tests.chaos.places import PLACES, Place
+from tests.support.waiting import eventually
 
 UNFINISHED = [state for state in JobState if not state.ended]
 REST = 60.0
-"""Seconds that everything has to come to rest when no more harm is done."""
+"""Seconds in which something must end, when no more harm is done, until everything has."""
 PAGE = 500
+PROCESSES = 7
+"""Four that run jobs, one that takes slots, two producers."""
 MENDED = recheck.DEFECT.removesuffix("%s")
 """What a worker's log says of a defect that a recheck has found."""
 
@@ -80,7 +83,7 @@ def _harm(place: Place, fleet: Fleet, dice: random.Random, seconds: float) -> Co
     """One fault after another; those of the store last a while, during which the processes are harmed, too."""
     counts: Counter[str] = Counter()
     fleet.mend()
-    _settle_in()
+    _settle_in(fleet.folder)
     end = time.monotonic() + seconds
     heal_at: float | None = None
     harm: list[tuple[int, str, Callable[[], object]]] = [
@@ -112,9 +115,13 @@ def _harm(place: Place, fleet: Fleet, dice: random.Random, seconds: float) -> Co
     return counts
 
 
-def _settle_in() -> None:
-    """Processes take a second to start; harm before that would meet nothing."""
-    time.sleep(2)
+def _settle_in(folder: Path) -> None:
+    """Processes take a second to start, on a busy machine many; harm before that would meet nothing."""
+
+    def at_work() -> bool:
+        return len({each["pid"] for each in notes.of(notes.read(folder), "renewed", "asked")}) >= PROCESSES
+
+    eventually(at_work, "all processes to be at work", 60, every=0.2)
 
 
 def _rest(place: Place, fleet: Fleet) -> Final:
@@ -124,7 +131,7 @@ def _rest(place: Place, fleet: Fleet) -> Final:
         _calm_down(app)
         stuck = _wait(app, fleet)
         stuck += fleet.stop()
-        final = _look(app)
+        final = _look(app, place)
         final.stuck += stuck
         return final
 
@@ -141,25 +148,34 @@ def _calm_down(app: App) -> None:
 
 
 def _wait(app: App, fleet: Fleet) -> list[str]:
-    """Periodic jobs go on coming: a moment without any other is enough."""
-    until = time.monotonic() + REST
+    """Periodic jobs go on coming: a moment without any other is enough. However slow the machine is, one job ends after
+    the other."""
+    before, until = set[str](), 0.0
     while True:
         fleet.mend_workers()
         left = [job for job in _try(lambda: app.jobs_sync(state=UNFINISHED, size=PAGE)) if job.task != "tick"]
         if not left:
             return []
+        ids = {job.id for job in left}
+        if not before or before - ids:
+            before, until = ids, time.monotonic() + REST
         if time.monotonic() > until:
             return [f"after {REST:g} s: {_try(lambda id=job.id: app.explain_sync(id))}" for job in left[:20]]
         time.sleep(0.2)
 
 
-def _look(app: App) -> Final:
-    final = Final({}, {}, {})
+def _look(app: App, place: Place) -> Final:
+    final = Final({}, {}, {}, exact=place.exact)
+    real = notes.wall() - notes.now()
     page: list[JobInfo] = []
     while page := _page(app, page[-1].id if page else None):
         for job in page:
             final.states[job.id] = str(job.state)
             final.attempts[job.id] = job.attempt
+            if job.ended_at is not None:
+                final.ended[job.id] = int(job.ended_at.timestamp() * 1e6) * 1000 - real
+            if job.state is JobState.CANCELLED:
+                final.reasons[job.id] = job.error or ""
             if job.attempt > 1:
                 past = _try(app.handle(job.id).info_sync).attempts
                 final.outcomes[job.id] = [str(each.outcome) for each in past]
@@ -188,7 +204,8 @@ def _page(app: App, after: str | None) -> list[JobInfo]:
 
 def _try(call: Callable[[], Any]) -> Any:
     """A store that has just come back may need a moment."""
-    for _ in range(50):
+    until = time.monotonic() + REST
+    while time.monotonic() < until:
         with suppress(HeadgateError):
             return call()
         time.sleep(0.2)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import logging
 import os
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 from headgate import App, ConcurrencyLimit, FailJob, FloatingLimit, RateLimit, Retry, current_job
-from tests.chaos import rules
-from tests.chaos.notes import note, now, wall
+from tests.chaos import flow, rules, wire
+from tests.chaos.noted import noted, work
+from tests.chaos.notes import note
+from tests.chaos.rules import STUBBORN
 
 SHARED = os.environ.get("CHAOS_SHARED", "1") == "1"
 """Whether limits may span tenants; not where the store is split into partitions."""
+
+wire.listen()
 
 app = App(
     os.environ["HEADGATE_URL"],
@@ -25,44 +25,9 @@ app = App(
     busy_timeout=5,
 )
 
-_losses: dict[str, Any] = {"losses": 1000} if "losses" in inspect.signature(Retry).parameters else {}
-STUBBORN = Retry(attempts=10_000, delay=0.05, backoff=1, **_losses)
-
-
-class _Fences(logging.Handler):
-    """A worker that loses its lease says so in its log; from then on its attempts are not its own."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "lost its lease" in record.getMessage():
-            note("fenced", why=record.getMessage())
-
-
-logging.getLogger("headgate.worker").addHandler(_Fences())
-
-
-@contextmanager
-def noted(*keys: str) -> Generator[None]:
-    """A start and an end, however it ends."""
-    job = current_job()
-    claimed = now() - max(0, wall() - int(job.started_at.timestamp() * 1e6) * 1000)
-    where = {"job": job.id, "attempt": job.attempt}
-    note("start", **where, task=job.task, queue=job.queue, keys=keys, claimed=claimed)
-    how = "ok"
-    try:
-        yield
-    except asyncio.CancelledError:
-        how = "cancelled"
-        raise
-    except BaseException as error:
-        how = type(error).__name__
-        raise
-    finally:
-        note("end", **where, how=how)
-
-
-async def _work(seconds: float, *keys: str) -> None:
-    with noted(*keys):
-        await asyncio.sleep(seconds)
+app.include(flow.tasks)
+if SHARED:
+    app.queue("letters", max_waiting=rules.MOST_WAITING["letters"], on_overflow="drop_oldest")
 
 
 def _capped(most: int) -> dict[str, Any]:
@@ -72,7 +37,7 @@ def _capped(most: int) -> dict[str, Any]:
 @app.task(retry=STUBBORN)
 async def visit(seconds: float, customer: Annotated[int, ConcurrencyLimit(1, scope="customer")]) -> None:
     """One at a time per customer."""
-    await _work(seconds, f"customer={customer}")
+    await work(seconds, f"customer={customer}")
 
 
 @app.task(retry=STUBBORN)
@@ -89,13 +54,13 @@ async def load(
     dock: Annotated[int, ConcurrencyLimit(2, scope="dock")],
 ) -> None:
     """Two keys at once."""
-    await _work(seconds, f"customer={customer}", f"dock={dock}")
+    await work(seconds, f"customer={customer}", f"dock={dock}")
 
 
 @app.task(retry=STUBBORN, **_capped(rules.MAXIMA["task:ship"]))
 async def ship(seconds: float) -> None:
     """A cap on a task."""
-    await _work(seconds, *(["task:ship"] if SHARED else []))
+    await work(seconds, *(["task:ship"] if SHARED else []))
 
 
 if SHARED:
@@ -105,7 +70,7 @@ if SHARED:
 @app.task(retry=STUBBORN, queue="bulk")
 async def print_label(seconds: float) -> None:
     """A cap on a queue, which operators pause."""
-    await _work(seconds, *(["queue:bulk"] if SHARED else []))
+    await work(seconds, *(["queue:bulk"] if SHARED else []))
 
 
 @app.task(retry=STUBBORN)
@@ -122,7 +87,7 @@ async def call(
     ],
 ) -> None:
     """A token bucket."""
-    await _work(seconds, f"api={api}")
+    await work(seconds, f"api={api}")
 
 
 @app.task(retry=STUBBORN)
@@ -139,7 +104,7 @@ async def post(
     ],
 ) -> None:
     """A sliding window."""
-    await _work(seconds, f"account={account}")
+    await work(seconds, f"account={account}")
 
 
 @app.floating_limit("model", default=1, every=1)
@@ -151,40 +116,40 @@ async def capacity(limit: Any) -> int:
 @app.task(retry=STUBBORN, limits=[FloatingLimit("model", "model")])
 async def think(seconds: float, model: int) -> None:
     """A floating limit."""
-    await _work(seconds, f"model={model}")
+    await work(seconds, f"model={model}")
 
 
 @app.task(retry=STUBBORN)
 async def serve(seconds: float, plan: Annotated[int, ConcurrencyLimit(2, scope="plan")]) -> None:
     """A limit of each tenant's own."""
-    await _work(seconds, f"plan@{current_job().tenant}={plan}")
+    await work(seconds, f"plan@{current_job().tenant}={plan}")
 
 
 @app.task(retry=STUBBORN, limits=[ConcurrencyLimit(3, scope="gateway", shared=True)] if SHARED else [])
 async def send(seconds: float) -> None:
     """A limit that all tenants share."""
-    await _work(seconds, *(["gateway"] if SHARED else []))
+    await work(seconds, *(["gateway"] if SHARED else []))
 
 
 @app.task(retry=STUBBORN)
 async def adjust(seconds: float, adjusted: Annotated[int, ConcurrencyLimit(2, scope="adjusted")]) -> None:
     """A limit that operators change."""
-    await _work(seconds, f"adjusted={adjusted}")
+    await work(seconds, f"adjusted={adjusted}")
 
 
 @app.task(retry=STUBBORN)
 async def queue_up(seconds: float, line: Annotated[int, ConcurrencyLimit(1, scope="line")]) -> None:
     """In the order in which they came."""
-    await _work(seconds, f"line={line}")
+    await work(seconds, f"line={line}")
 
 
 @app.task(retry=STUBBORN)
 async def only_one(seconds: float, unique: str) -> None:
     """One unfinished job per unique key."""
-    await _work(seconds, f"unique={unique}")
+    await work(seconds, f"unique={unique}")
 
 
-@app.task(retry=Retry(attempts=10_000, delay=0.02, backoff=1.5, max_delay=0.5, **_losses))
+@app.task(retry=Retry(attempts=10_000, delay=0.02, backoff=1.5, max_delay=0.5, losses=1000))
 async def stumble(seconds: float, customer: Annotated[int, ConcurrencyLimit(1, scope="customer")]) -> None:
     """Fails until its third try."""
     with noted(f"customer={customer}"):
@@ -204,7 +169,7 @@ async def fail(seconds: float, customer: Annotated[int, ConcurrencyLimit(1, scop
 @app.task(retry=STUBBORN, retention=1)
 async def forget(seconds: float, customer: Annotated[int, ConcurrencyLimit(1, scope="customer")]) -> None:
     """Is kept for a second only."""
-    await _work(seconds, f"customer={customer}")
+    await work(seconds, f"customer={customer}")
 
 
 @app.task(retry=STUBBORN)
@@ -220,4 +185,4 @@ async def crash(seconds: float, customer: Annotated[int, ConcurrencyLimit(1, sco
 @app.task(retry=STUBBORN, every=1)
 async def tick() -> None:
     """Once a second, however many workers there are."""
-    await _work(0.001, "tick")
+    await work(0.001, "tick")

@@ -4,73 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from headgate.worker.duties.recheck import DEFECT
-from tests.chaos import rules
-from tests.chaos.case import Case, Final
-from tests.chaos.judge import CHECKS, judge
-from tests.chaos.notes import Note
+from tests.chaos import flow_stories, rules
+from tests.chaos.judge import CHECKS
 from tests.chaos.run import healed
-
-MS = 1_000_000
-SECOND = 1_000 * MS
-
-
-class Story:
-    """Notes of a run that never was; times are milliseconds."""
-
-    def __init__(self) -> None:
-        self.notes: list[Note] = []
-        self.final = Final({}, {}, {})
-
-    def note(self, at: float, kind: str, pid: int = 1, **what: Any) -> None:
-        self.notes.append({"t": int(at * MS), "kind": kind, "pid": pid, **what})
-
-    def enqueue(self, at: float, id: str, task: str = "visit", line: str | None = None) -> None:
-        self.note(at, "asked", 90, verb="enqueue", ids=[id])
-        job = {"id": id, "own": True, "task": task, "priority": 50, "delayed": False, "line": line}
-        self.note(at + 1, "acked", 90, verb="enqueue", jobs=[job])
-        self.final.states[id], self.final.attempts[id] = "succeeded", 1
-
-    def only_one(self, at: float, id: str, name: str, *, replace: bool = False) -> None:
-        replaces = [(id, name)] if replace else []
-        self.note(at, "asked", 90, verb="enqueue", ids=[id], replaces=replaces)
-        job = {"id": id, "own": True, "task": "only_one", "line": None, "unique": name}
-        self.note(at + 1, "acked", 90, verb="enqueue", jobs=[job])
-        self.final.states[id], self.final.attempts[id] = "succeeded", 1
-
-    def run(
-        self, job: str, start: float, end: float | None, key: str, attempt: int = 1, pid: int = 1, **what: Any
-    ) -> None:
-        said = {"task": "visit", "queue": "default", "claimed": int(start * MS), **what}
-        self.note(start, "start", pid, job=job, attempt=attempt, keys=[key], **said)
-        if end is not None:
-            self.note(end, "end", pid, job=job, attempt=attempt, how=what.get("how", "ok"))
-
-    def ask(self, at: float, verb: str, *ids: str, **what: Any) -> None:
-        said = {"ids": list(ids), **what} if ids else what
-        self.note(at, "asked", 91, verb=verb, **said)
-        self.note(at + 1, "acked", 91, verb=verb, **said)
-
-    def said(self) -> list[str]:
-        return judge(Case(self.notes, self.final))
+from tests.chaos.story import MS, Story, names, quiet
 
 
 @pytest.fixture
 def story() -> Story:
-    """Two jobs on one key, one after the other; nothing is wrong."""
-    story = Story()
-    for number in (1, 2):
-        story.enqueue(number, f"j{number}")
-        story.run(f"j{number}", number * 100, number * 100 + 50, "customer=1")
-    return story
-
-
-def names(said: list[str]) -> set[str]:
-    return {each.partition(":")[0] for each in said}
+    return quiet()
 
 
 def test_a_story_without_faults_is_not_complained_about(story: Story):
@@ -219,12 +165,20 @@ def leave_a_slot(story: Story) -> None:
 
 
 DOCTORED: dict[str, tuple[Callable[[Story], None], ...]] = {
+    **flow_stories.DOCTORED,
     "every_acknowledged_job_ends": (lose, hang, lose_an_imported_job),
-    "every_acknowledged_job_runs": (skip, fail, cancel_by_itself, break_off, skip_an_imported_job),
+    "every_acknowledged_job_runs": (
+        skip,
+        fail,
+        cancel_by_itself,
+        break_off,
+        skip_an_imported_job,
+        *flow_stories.NOT_RUN,
+    ),
     "success_is_what_the_job_said": (succeed_in_another, succeed_twice, break_off),
     "attempts_are_fenced": (run_a_number_twice, go_back, run_beside_itself, succeed_twice),
-    "limits_hold": (overlap,),
-    "rates_hold": (fill_a_window, empty_a_bucket),
+    "limits_hold": (overlap, *flow_stories.TOO_MUCH_AT_ONCE),
+    "rates_hold": (fill_a_window, empty_a_bucket, *flow_stories.TOO_MUCH_SPENT),
     "lines_are_in_order": (overtake,),
     "paused_queues_rest": (claim_while_paused,),
     "cancelled_jobs_do_not_start": (start_after_a_cancel,),
@@ -242,6 +196,12 @@ DOCTORED: dict[str, tuple[Callable[[Story], None], ...]] = {
 
 def test_every_check_is_tried():
     assert set(DOCTORED) == {check.__name__ for check in CHECKS}
+
+
+@pytest.mark.parametrize("tell", flow_stories.RIGHT)
+def test_what_is_right_is_not_complained_about(story: Story, tell: Callable[[Story], None]):
+    tell(story)
+    assert story.said() == []
 
 
 @pytest.mark.parametrize(
@@ -273,38 +233,30 @@ def test_what_starts_between_the_note_of_a_kill_and_the_kill_is_not_alive_for_ev
     assert names(story.said()) == {"limits_hold"}
 
 
-def test_a_process_that_is_frozen_for_long_counts_as_dead_and_for_a_moment_does_not(story: Story):
-    lease = rules.LEASE * 1000
-    story.run("f1", 1000, 1200 + lease, "customer=3", pid=7)
-    story.note(1100, "frozen", 7)
-    story.note(1100 + lease, "thawed", 7)
-    story.run("f2", 1050 + lease, 1060 + lease, "customer=3")
+def test_an_attempt_is_its_workers_own_as_long_as_the_lease_is_certain_and_no_longer(story: Story):
+    story.renew(900, 1200)
+    story.run("f1", 1000, 5000, "customer=3", pid=7, worker="w")
+    story.run("f2", 2160, 2170, "customer=3")
     assert story.said() == []
-    short = Story()
-    short.run("f1", 1000, 1400, "customer=3", pid=7)
-    short.note(1100, "frozen", 7)
-    short.note(1200, "thawed", 7)
-    short.run("f2", 1150, 1160, "customer=3")
-    assert names(short.said()) == {"limits_hold"}
-
-
-def test_a_process_that_is_frozen_again_stays_frozen_since_the_first_time(story: Story):
-    lease = rules.LEASE * 1000
-    story.run("f1", 1000, 1200 + lease, "customer=3", pid=7)
-    story.note(1100, "frozen", 7)
-    story.note(1050 + lease, "frozen", 7)
-    story.note(1100 + lease, "thawed", 7)
-    story.run("f2", 1020 + lease, 1030 + lease, "customer=3")
-    assert story.said() == []
-
-
-def test_an_attempt_whose_worker_lost_its_lease_counts_for_nothing_from_then_on(story: Story):
-    story.run("f1", 1000, 3000, "customer=3", pid=7)
-    story.note(2000, "fenced", 7)
-    story.run("f2", 2100, 2200, "customer=3")
-    assert story.said() == []
-    story.run("f3", 1200, 1300, "customer=3")
+    story.run("f3", 2140, 2150, "customer=3")
     assert names(story.said()) == {"limits_hold"}
+
+
+def test_a_lease_that_was_renewed_too_late_does_not_go_on(story: Story):
+    story.renew(900, 2500)
+    story.run("f1", 1000, 5000, "customer=3", pid=7, worker="w")
+    story.run("f2", 2600, 2700, "customer=3")
+    assert story.said() == []
+
+
+def test_what_starts_when_its_worker_has_lost_the_lease_counts_for_nothing(story: Story):
+    """A process without a processor may start what it was given when the store has long begun a later attempt."""
+    story.renew(1000)
+    story.run("f1", 2100, 2200, "customer=3", attempt=2)
+    story.run("f1", 2150, 2160, "customer=3", pid=7, worker="w")
+    assert story.said() == []
+    story.renew(1900)
+    assert names(story.said()) == {"limits_hold", "attempts_are_fenced"}
 
 
 def test_an_adjusted_limit_is_held_to_what_operators_may_have_said_last(story: Story):
@@ -324,15 +276,16 @@ def test_a_raised_limit_that_was_never_answered_stays_possible(story: Story):
     assert story.said() == []
 
 
-def test_a_late_start_is_explained_by_a_fault_and_not_by_itself(story: Story):
+def test_a_job_was_claimed_after_its_exchange_was_sent_whatever_the_store_says(story: Story):
     rate = rules.WINDOWS["account"]
     for number in range(rate.most):
-        story.run(f"w{number}", 3000, 3001, "account=1", claimed=1900 * MS)
+        story.run(f"w{number}", 3000, 3001, "account=1", claimed=1900 * MS, sent=1800 * MS)
     story.run("next", 3010, 3011, "account=1")
-    assert names(story.said()) == {"rates_hold"}
-    story.note(1800, "fault", id="store")
-    story.note(2990, "healed", id="store")
     assert story.said() == []
+    for each in story.notes:
+        if each["kind"] == "start":
+            each["sent"] = each["t"] - MS
+    assert names(story.said()) == {"rates_hold"}
 
 
 def test_only_first_attempts_that_were_asked_for_once_stand_in_line(story: Story):

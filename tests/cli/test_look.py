@@ -63,6 +63,9 @@ LIMIT_FIELDS = [
     "brought_before",
     "reason",
     "opens_at",
+    "when_full",
+    "max_waiting",
+    "on_overflow",
 ]
 
 

@@ -63,3 +63,16 @@ def test_limits_show_the_tokens_that_are_left(store: Headgate) -> None:
     (row,) = [one for one in store("limits", "--json").documents if one["name"] == "tokens"]
     assert (row["tokens"], row["next_at"] is None) == (0, False)
     assert "0 tokens, the next in" in store("limits", "tokens").out
+
+
+def test_limits_say_what_happens_where_there_is_no_room(store: Headgate) -> None:
+    assert "no room" not in store("limits").out
+    store("enqueue", FLOW, "knock", "--url", store.url)
+    rows = {one["name"]: one for one in store("limits", "--json").documents}
+    door, pace = rows["door"], rows["knock"]
+    assert (door["when_full"], door["max_waiting"], door["on_overflow"]) == ("replace", None, None)
+    assert (pace["when_full"], pace["max_waiting"], pace["on_overflow"]) == (None, 7, "refuse")
+    table = " ".join(store("limits").out.split())
+    assert "no room" in table
+    assert "at most 7 waiting, beyond that newcomers are refused" in table
+    assert "a newcomer that finds no slot replaces those that wait" in table

@@ -129,3 +129,17 @@ async def test_a_retry_does_not_keep_the_key_for_longer(world: World) -> None:
     await world.later(50)
     (answer,) = await world.enqueue_all(world.job("b", unique="u", unique_for=60 * SECOND))
     assert (answer.id, answer.created) == ("b", True)
+
+
+async def test_an_update_belongs_to_the_share_of_its_arguments(world: World) -> None:
+    await world.enqueue_all(update(world, "a", share="x"))
+    await world.enqueue_all(update(world, "b", share="y"))
+    assert (await world.get("a")).share == "y"
+    await world.enqueue_all(update(world, "c", share="z", queue="another"))
+    assert (await world.get("a")).share == "y", "the shares of another queue are none of its own"
+    await world.fill(4, prefix="x", share="x")
+    await world.fill(4, prefix="y", share="y")
+    await world.met()
+    tags = {view.id: view.tag for view in (await world.snapshot()).jobs}
+    assert tags["a"] == tags["x1"], "it was the first of its share, as x1 is"
+    assert await world.claim(4) == ["a", "x1", "x2", "y1"]

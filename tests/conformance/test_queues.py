@@ -262,4 +262,5 @@ async def test_an_attempt_carries_all_that_a_worker_needs(world: World) -> None:
         "progress": None,
         "suspicion": 0,
         "headers": None,
+        "keys": (),
     }

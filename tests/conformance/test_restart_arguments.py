@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from headgate.clock import SECOND
 from headgate.engine.contract import NewArguments, Verdict
 from headgate.errors import ConfigError
 from headgate.job import JobState
 from headgate.keys import Use
-from tests.support.world import World, uses_of
+from tests.support.world import Need, World, uses_of
 
 S = JobState
 
@@ -21,7 +22,7 @@ async def restart(world: World, args: str, *needs: str, ids: tuple[str, ...] = (
     return verdicts
 
 
-async def failed(world: World, *needs: str, id: str = "j", **fields: object) -> None:
+async def failed(world: World, *needs: Need, id: str = "j", **fields: object) -> None:
     """A job that has failed."""
     await world.enqueue(id, *needs, args='{"n":1}', **fields)
     assert id in await world.claim()
@@ -142,3 +143,73 @@ async def test_arguments_stay_replaced_when_the_job_is_restarted_again(world: Wo
     assert (await world.get("j")).args == '{"n":2}'
     assert await world.claim() == ["j"]
     assert await world.held("A") == ["j"]
+
+
+async def test_new_arguments_belong_to_another_share(world: World) -> None:
+    await failed(world, share="a")
+    await world.fill(6, prefix="a", share="a")
+    await world.fill(1, prefix="b", share="b")
+    await world.engine.restart(["j"], arguments=NewArguments("{}", share="c"), now=world.now)
+    assert (await world.get("j")).share == "c"
+    assert (await world.claim())[:4].count("j") == 1, (
+        "it stands with the first of the others, not behind all of share a"
+    )
+    await world.fail("j")
+    await world.engine.restart(["j"], arguments=NewArguments("{}"), now=world.now)
+    assert (await world.get("j")).share == "c"
+
+
+async def test_a_job_without_a_share_gets_none(world: World) -> None:
+    await failed(world)
+    await world.engine.restart(["j"], arguments=NewArguments("{}", share="c"), now=world.now)
+    assert (await world.get("j")).share is None
+    assert await world.claim() == ["j"]
+
+
+async def test_a_unique_key_stays_taken_after_the_first_start_as_it_asked(world: World) -> None:
+    await world.enqueue("j", unique="u", unique_for=60 * SECOND)
+    await world.cancel("j")
+    await restart(world, "{}")
+    assert await world.claim() == ["j"]
+    await world.end("j")
+    (answer,) = await world.enqueue_all(world.job("k", unique="u"))
+    assert not answer.created
+    await world.later(61)
+    (answer,) = await world.enqueue_all(world.job("k", unique="u"))
+    assert answer.created
+
+
+async def test_a_share_is_charged_as_it_was(world: World) -> None:
+    await failed(world, share="a", charge="time")
+    await restart(world, "{}")
+    assert await world.claim() == ["j"]
+    await world.later(30)
+    await world.end("j")
+    await world.fill(2, share="a", charge="time")
+    await world.met()
+    first, second = sorted(view.tag for view in (await world.snapshot()).jobs)
+    assert second - first > 20_000, "for the time that it took, not for its start"
+
+
+async def test_slots_with_a_size_are_those_of_the_new_arguments(world: World) -> None:
+    await world.limit("G", 4, sized=True)
+    await failed(world, ("G", 1))
+    arguments = NewArguments("{}", (Use(world.ident("G"), 3),))
+    await world.engine.restart(["j"], arguments=arguments, now=world.now)
+    assert await world.claim() == ["j"]
+    assert (await world.status("G")).held == 3
+    await world.enqueue("two", ("G", 2))
+    assert await world.claim() == []
+    await world.end("j")
+    assert await world.claim() == ["two"]
+
+
+async def test_the_number_that_the_new_arguments_bring_is_in_force(world: World) -> None:
+    await world.limit("U", 1, per_key=True)
+    await failed(world, ("U=7", 1, 1))
+    arguments = NewArguments("{}", (Use(world.ident("U=7"), 1, 3),))
+    await world.engine.restart(["j"], arguments=arguments, now=world.now)
+    await world.check()
+    assert (await world.status("U=7")).max == 3
+    await world.fill(3, "U=7")
+    assert len(await world.claim_all()) == 3

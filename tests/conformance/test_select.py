@@ -46,6 +46,23 @@ async def test_a_question_may_need_no_table(world: World) -> None:
 # ── what the tables show ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_shares_expiry_and_sizes_are_shown(world: World) -> None:
+    await world.limit("G", 4, sized=True)
+    await world.enqueue("a", ("G", 3), share="acme")
+    await world.claim()
+    await world.enqueue("b", share="zeta", start_within=90 * SECOND)
+    await world.enqueue("c", start_by=world.at(30))
+    assert await select(world, "select id, share, start_by from jobs order by id") == [
+        ("a", "acme", None),
+        ("b", "zeta", text(world.at(90))),
+        ("c", None, text(world.at(30))),
+    ]
+    assert await select(world, "select job, units from holders") == [("a", 3)]
+    assert await select(world, "select share, count(*) from jobs where share = 'zeta' group by share") == [
+        ("zeta", 1)
+    ]
+
+
 async def test_a_job_is_shown_as_it_is_stored(world: World) -> None:
     await world.limit("A", 1)
     await world.enqueue("first", "A=x", tenant="acme")
@@ -62,13 +79,14 @@ async def test_a_job_is_shown_as_it_is_stored(world: World) -> None:
         "id": "first", "state": "running", "task": "t", "queue": "default", "tenant": "acme", "priority": 50,
         "due": now, "enqueued_at": now, "started_at": now, "ended_at": None, "attempt": 1, "tries": 1, "worker": "w",
         "waiting_on": None, "unique_key": None, "cancel_requested": True, "error": None, "args": "{}", "result": None,
-        "progress": None, "metadata": None, "headers": None,
+        "progress": None, "metadata": None, "headers": None, "share": None, "start_by": None,
     }  # fmt: skip
     assert dict(zip(columns, rows[1], strict=True)) == {
         "id": "j1", "state": "waiting", "task": "t", "queue": "q", "tenant": "acme", "priority": 7,
         "due": later, "enqueued_at": later, "started_at": None, "ended_at": None, "attempt": 0, "tries": 0,
         "worker": None, "waiting_on": "A=x", "unique_key": "u", "cancel_requested": False, "error": None,
         "args": '{"a":"é"}', "result": None, "progress": None, "metadata": '{"m":1}', "headers": '{"h":"x"}',
+        "share": None, "start_by": None,
     }  # fmt: skip
 
 

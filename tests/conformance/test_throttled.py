@@ -59,6 +59,38 @@ async def test_several_that_are_told_the_same_close_it_once(world: World) -> Non
     assert len(await world.claim()) == 3
 
 
+async def test_a_window_that_is_closed_for_a_moment_forgets_nothing_that_it_has_seen(world: World) -> None:
+    await world.rate("api", 10, per=10, algorithm="sliding_window")
+    await world.fill(1, "api")
+    await world.claim()
+    world.move(9)
+    await world.fill(20, "api", prefix="later")
+    running = await world.claim()
+    assert len(running) == 9
+    await world.throttle(running[0], 1.5)
+    started = 0
+    for _ in range(9):
+        await world.later(1)
+        started += len(await world.claim())
+    assert started == 1, "nine have started in these ten seconds"
+    await world.later(1.1)
+    assert len(await world.claim()) == 8, "then all but what has not opened yet"
+
+
+async def test_what_was_spent_before_a_window_was_closed_is_given_back_by_time_alone(world: World) -> None:
+    await world.rate("api", 10, per=10, algorithm="sliding_window", estimated=True)
+    await world.enqueue("a", ("api", 8))
+    await world.claim()
+    await world.enqueue("b", ("api", 2))
+    (b,) = await world.claim()
+    await world.throttle(b, 1)
+    await world.spent("a", "api", 1)
+    await world.later(9)
+    assert await world.claim() == [], "its eight tokens come back ten seconds after it"
+    await world.later(1.1)
+    assert await world.claim() == ["b"]
+
+
 async def test_a_concurrency_key_is_closed_and_opens_slot_by_slot(world: World) -> None:
     await world.limit("crm", 8)
     await world.fill(20, "crm")

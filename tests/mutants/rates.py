@@ -8,8 +8,8 @@ RATES, BOOK, ADMISSION, READING = (
     f"{name}.py" for name in ("rates", "engine/rules/in_force", "engine/rules/admission", "engine/memory/reading")
 )  # fmt: skip
 SQLITE_SWEEP, SQLITE_STATEMENTS = "engine/sqlite/sweeping.py", "engine/sqlite/statements/rates.sql"
-RULES, OFFER, ARRIVE, LIMITS, FORGET = (
-    f"engine/postgres/functions/{name}.sql" for name in ("010_rules", "020_offer", "040_arrive", "140_limits", "162_forget")
+RULES, OFFER, ARRIVE, LIMITS, FORGET, SPENDING = (
+    f"engine/postgres/functions/{name}.sql" for name in ("010_rules", "020_offer", "040_arrive", "140_limits", "162_forget", "055_rates")
 )  # fmt: skip
 LUA_RATES, LUA_BOOK, LUA_ADMISSION, LUA_SWEEP = (
     f"engine/redis/scripts/{name}.lua" for name in ("lib/rates", "lib/in_force", "lib/admission", "verbs/sweep")
@@ -28,6 +28,8 @@ QUEUES = "a rate's timer rings for the last of its queues"
 NEWCOMER = "a newcomer that becomes the head of a rate's line does not move the timer"
 LONGER = "a window that becomes longer forgets the starts in it"
 SHUT = "a rate of nought has a burst"
+CLOSED = "a window that is closed forgets what was spent"
+STALE = "what was spent before a window was closed can be given back"
 
 MEMORY = [
     Mutant(RATES, "        return max(pace.burst * pace.interval - behind, 0) // pace.interval", "        return -(-max(pace.burst * pace.interval - behind, 0) // pace.interval)", PART),
@@ -45,6 +47,8 @@ MEMORY = [
     Mutant(ADMISSION, "        return min(times, default=None)", "        return max(times, default=None)", QUEUES),
     Mutant(ADMISSION, "                    self.ledger.park(job, use, 0)\n                    self._touch_line(use.key)\n", "                    self.ledger.park(job, use, 0)\n", NEWCOMER),
     Mutant(ADMISSION, "        return self.ledger.meter(key).free(rule, self.now) if rule.limit else 0", "        return self.ledger.meter(key).free(rule, self.now)", SHUT),
+    Mutant(RATES, "deque(_larger(self.starts, _opening(pace, until)))", "deque(_opening(pace, until))", CLOSED),
+    Mutant(RATES, "            yield at + (side == 0), most - max(left)", "            yield at, most - max(left)", STALE),
 ]  # fmt: skip
 
 SQLITE = [
@@ -64,6 +68,8 @@ POSTGRES = [
     Mutant(RULES, "CASE WHEN l.algorithm = 'leaky' THEN 1 ELSE", "CASE WHEN false THEN 1 ELSE", LEAKY),
     Mutant(RULES, "CASE WHEN l.algorithm = 'leaky' THEN 1 ELSE", "CASE WHEN l.algorithm = 'leaky' AND m.number = l.max THEN 1 ELSE", LEAKY_OVERRIDE),
     Mutant(RULES, "                WHEN r.number = 0 THEN 0\n", "", SHUT),
+    Mutant(SPENDING, "SELECT g.at, 0 AS side, g.units FROM gone g WHERE g.at > p_now - r.period", "SELECT g.at, 0 AS side, g.units FROM gone g WHERE false", CLOSED),
+    Mutant(SPENDING, "SELECT b.at + 1 - b.side AS at,", "SELECT b.at AS at,", STALE),
     Mutant(OFFER, "        SELECT min(headgate._when(", "        SELECT max(headgate._when(", QUEUES),
     Mutant(ARRIVE, "            IF v_up[r.at[v_parked]] OR v_room >= r.units[v_parked] THEN", "            IF v_room >= r.units[v_parked] THEN", NEWCOMER),
     Mutant(FORGET, "      AND s.at + l.period > p_now;", "      AND false;", LONGER),
@@ -71,10 +77,11 @@ POSTGRES = [
 ]  # fmt: skip
 
 REDIS = [
+    Mutant(LUA_RATES, "  local entries, left = Window.starts(meter), {[0] = 0, [1] = 0}", "  local entries, left = {}, {[0] = 0, [1] = 0}", CLOSED),
     Mutant(LUA_RATES, "  return math.max(pace.burst - Rates.ceil_div(math.max(meter.full_at - now, 0), pace.interval), 0)", "  return math.max(pace.burst - math.floor(math.max(meter.full_at - now, 0) / pace.interval), 0)", PART),
     Mutant(LUA_RATES, "meter.full_at - (pace.burst - units) * pace.interval", "meter.full_at - (pace.burst - 1) * pace.interval", HEAD),
     Mutant(LUA_RATES, "meter.spent + units - pace.most, now, 0, 1, meter.added", "meter.spent + 1 - pace.most, now, 0, 1, meter.added", WINDOW),
-    Mutant(LUA_RATES, "corrected and corrected.units or tonumber(string.match(slice[i], '^(%d+):'))", "1", UNITS),
+    Mutant(LUA_RATES, "      free(Window.units(meter, slice[i]), started)", "      free(1, started)", UNITS),
     Mutant(LUA_RATES, "    if #slice < 100 then break end", "    if true then break end", "a window looks at a slice of its starts only"),
     Mutant(LUA_RATES, "    from = from + 50", "    from = from + 49", "a window counts starts twice where it looks at them in slices"),
     Mutant(LUA_RATES, "  while missing > 0 and added[place] do\n    free(added[place].units, added[place].at)", "  while missing > 0 and added[place] do\n    free(added[place].units, added[place].at - pace.period)", "what was spent in the same step has left a window at once"),

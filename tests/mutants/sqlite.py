@@ -56,7 +56,7 @@ MUTANTS = [
     # the ledger's counts
     Mutant(LEDGER, "            self._held[key] += units\n", "            pass\n", "a slot that is taken does not count in its own step"),
     Mutant(LEDGER, "            self._offered[offered_by, job.queue] += units\n", "            pass\n", "an offer does not count in its own step"),
-    Mutant(LEDGER, "rows = [(key, job.seq) for job in jobs for key", "rows = [(key, job.seq) for job in jobs[:1] for key", "of several attempts that end only the first gives its slots back"),
+    Mutant(LEDGER, "            for job in jobs\n            for key in (job.keys", "            for job in jobs[:1]\n            for key in (job.keys", "of several attempts that end only the first gives its slots back"),
     Mutant(LEDGER, "        for key in keys:\n            self._held.pop(key, None)\n\n    def take_offer_back", "        pass\n\n    def take_offer_back", "slots that come back count until the step ends"),
     Mutant(LEDGER, "gone = [key for key in self._reservations(job) if key not in keep]", "gone = self._reservations(job)", "a job that is refused again keeps no reservation"),
     Mutant(LEDGER, "        self._waited[on.key, job.queue] = True", "", "the first to wait is not seen by those that come behind it"),
@@ -89,8 +89,8 @@ MUTANTS = [
     _statement("adopt", "(?3 IS NULL OR task = ?3)", "1", "a cap of a task counts jobs of other tasks"),
     _statement("adopt", "WHERE state = 'running'", "WHERE state = 'never'", "a new cap does not count what runs already"),
     _statement("progress", "AND worker = ?3", "", "progress of another worker counts"),
-    _statement("succeed_few", "AND attempt = ?2", "", "a success of an old attempt counts"),
-    _statement("succeed_own", "AND jobs.attempt = r.value ->> 1", "", "a success of an old attempt counts among many"),
+    _statement("succeed_one", "AND attempt = ?5", "", "a success of an old attempt counts"),
+    _statement("succeed_own", "AND jobs.attempt = r.column2", "", "a success of an old attempt counts among many"),
     _statement("start_few", "attempt = attempt + 1, tries = tries + 1", "attempt = attempt + 1", "an attempt does not count"),
     _statement("park", "offered_by = NULL, units", "units", "a parked job stays offered"),
     _statement("make_ready", "offered_by = r.value ->> 1", "offered_by = NULL", "an offered job does not count as offered"),
@@ -143,7 +143,7 @@ MUTANTS = [
     _statement("start_with_extras", "CASE WHEN updates THEN NULL ELSE taken END", "taken", "a job that updates keeps its key while it runs"),
     _statement("start_with_extras", "WHEN attempt = 0 AND unique_for", "WHEN unique_for", "each attempt makes a unique key last longer"),
     _statement("succeed", "AND jobs.extras < 2", "", "a unique key that is kept for a time is free at once where another process claimed"),
-    Mutant(REPORT, "    return claim is not None and bool(claim.extras & AT_END)\n", "    return False\n", "a unique key that is kept for a time is free at once"),
+    Mutant(REPORT, " or (claim is not None and claim.extras & AT_END)", "", "a unique key that is kept for a time is free at once"),
     _statement("save_arguments", ", metadata = ?4, headers = ?5", "", "an update leaves metadata as it was"),
     # numbers, costs, gates
     Mutant(BOOK, "        super().changed()\n        self._known.clear()\n", "        super().changed()\n", "a number that another process has learnt is not seen"),

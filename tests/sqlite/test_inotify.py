@@ -88,6 +88,38 @@ async def test_commits_of_another_process_are_heard_of_without_looking(
         other.tell("end")
 
 
+@linux
+async def test_a_notice_is_followed_whatever_the_time_stamps_say(
+    engine: SqliteEngine,
+    path: Path,
+    listening: Callable[[SqliteEngine], bool],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A process that stands still between its write and its commit for so long that the write is old news."""
+    monkeypatch.setattr(waking.Watchers, "stirred", lambda self: False)
+    with Child(ENQUEUE, path) as other:
+        assert await asyncio.to_thread(other.hear) == "open"
+        sleeper = Sleeper()
+        unwatch = engine.watch_work(sleeper.wake)
+        await sleeper.woken()
+        for n in range(3):
+            await hear_of(engine, other, sleeper, f"j{n}")
+        unwatch()
+        other.tell("end")
+
+
+def test_a_look_is_due_once_in_a_while_whatever_the_time_stamps_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    log = tmp_path / "jobs.db-wal"
+    log.write_bytes(b"old")
+    os.utime(log, (1, 1))
+    watchers = waking.Watchers(str(tmp_path / "jobs.db"))
+    assert [watchers.stirred() for _ in range(3)] == [True, True, False]
+    monkeypatch.setattr(waking, "REST", -1.0)
+    assert watchers.stirred()
+
+
 async def test_where_the_operating_system_does_not_tell_commits_are_found_by_looking(
     open_engine: OpenEngine, path: Path, monkeypatch: pytest.MonkeyPatch
 ):

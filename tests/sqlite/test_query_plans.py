@@ -66,7 +66,9 @@ def plan(connection: Connection, name: str) -> list[str]:
     """The steps of a statement's plan."""
     text = f"EXPLAIN QUERY PLAN {listed(name, 3)}"
     numbered = [int(number) for number in re.findall(r"\?(\d+)", text)]
-    count = max(numbered) if numbered else text.count("?")
+    count = max(numbered, default=0) + len(
+        re.findall(r"\?(?!\d)", text)
+    )  # a plain ? counts on from the largest
     return [row[3] for row in connection.execute(text, (None,) * count)]
 
 

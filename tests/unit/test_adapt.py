@@ -83,6 +83,32 @@ def test_when_more_is_borne_than_before_it_rises_faster_and_faster():
     assert steps == [1, 2, 4, 8, 16]
 
 
+def test_a_rise_that_is_asked_for_several_times_is_one_step():
+    learner = Learner(Adapt(), 8, 100, now=0)
+    learner.see(9, 0)
+    learner.see(8, 0)
+    learner.see(9, 1)
+    asked = [number for now in (2, 3, 4) for number, _ in one_round(learner, *GOOD * 9, now=now)]
+    assert set(asked) == {11}
+    learner.see(11, 5)
+    assert [number for number, _ in one_round(learner, *GOOD * 11, now=6)] == [15]
+
+
+def test_what_was_too_much_by_a_step_falls_back_by_it():
+    learner = Learner(Adapt(), 8, 100, now=0)
+    learner.see(9, 0)
+    (change,) = one_round(learner, "throttled", now=1)
+    assert change[0] == 8
+
+
+def test_a_rise_that_was_not_wanted_does_not_undo_what_went_well():
+    learner = Learner(Adapt(), 10, 20, now=0)
+    one_round(learner, *GOOD * 30, now=1)
+    learner.not_full()
+    (change,) = one_round(learner, "throttled", now=2)
+    assert change[0] == 9
+
+
 def test_attempts_that_take_longer_than_usual_lower_it():
     learner = Learner(Adapt(slow=2), 10, 20, now=0)
     learner.most = 10

@@ -55,7 +55,11 @@ class ImportRetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One job to import. What is left out comes from its task. `limits` are limits of its own, on top of the task's:
-    `ImportLimit` records or mappings, or limits as code declares them."""
+    `ImportLimit` records or mappings, or limits as code declares them.
+
+    `expires` is a time, or seconds after the job was due. `unique_for` counts from the first start here: a job that has
+    started elsewhere keeps its unique key until it ends. `on_conflict="update"` lets newcomers update it until it
+    starts; a record never replaces or updates another job itself."""
 
     id: str
     task: str
@@ -69,7 +73,9 @@ class ImportRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     timeout: float | None = None
     retention: float | None = None
     unique: str | None = None
-    expires: datetime | None = None
+    on_conflict: Literal["update"] | None = None
+    unique_for: float | None = None
+    expires: float | datetime | None = None
     share: str | None = None
     metadata: dict[str, Any] | None = None
     headers: dict[str, str] | None = None
@@ -152,6 +158,8 @@ def _imported(tasks: Mapping[str, AnyTask], record: ImportRecord) -> ImportedJob
         timeout=record.timeout,
         retention=record.retention,
         unique=record.unique,
+        on_conflict=record.on_conflict,
+        unique_for=record.unique_for,
         expires=record.expires,
         share=record.share,
         metadata=record.metadata,

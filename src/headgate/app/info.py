@@ -11,7 +11,15 @@ import msgspec
 from headgate.app.record_schema import core_schema, json_schema
 from headgate.clock import SECOND, from_us
 from headgate.codec import decode, decode_object
-from headgate.engine.contract import LimitKind, LimitStatus, Override, QueueStatus, WorkerStatus
+from headgate.engine.contract import (
+    LimitKind,
+    LimitStatus,
+    Overflow,
+    Override,
+    QueueStatus,
+    WhenFull,
+    WorkerStatus,
+)
 from headgate.errors import PayloadError
 from headgate.headers import read_headers
 from headgate.job import AttemptOutcome, Job, JobState, PastAttempt
@@ -185,7 +193,9 @@ class LimitInfo(Info, frozen=True):
     there now (below zero: a debt of attempts that spent more than estimated), and `next_at` is when the next comes.
     `brought` is the number that its newest job brought, `brought_before` another one that jobs brought while it was in
     use: they disagree. `reason` says why a learnt number is what it is, `opens_at` until when the key is closed since
-    a service has throttled it."""
+    a service has throttled it. `when_full` says what becomes of a newcomer that finds no slot (None: a rate),
+    `max_waiting` how many may wait on each key (for a queue: be ready or waiting in it), `on_overflow` what happens
+    beyond that."""
 
     name: str
     key: str
@@ -206,6 +216,9 @@ class LimitInfo(Info, frozen=True):
     brought_before: int | None = None
     reason: str | None = None
     opens_at: datetime | None = None
+    when_full: WhenFull | None = "wait"
+    max_waiting: int | None = None
+    on_overflow: Overflow | None = None
 
 
 def limit_info(status: LimitStatus) -> LimitInfo:
@@ -231,6 +244,9 @@ def limit_info(status: LimitStatus) -> LimitInfo:
         brought_before=status.brought_before,
         reason=status.reason,
         opens_at=_when(status.opens_at),
+        when_full=None if rate else status.when_full,
+        max_waiting=status.max_waiting,
+        on_overflow=None if status.max_waiting is None else status.on_overflow,
     )
 
 

@@ -154,8 +154,9 @@ class TaskSignature:
             )
         elif self._first:
             args = tuple(given.pop(name) for name in self._first if name in given)
-        extra: dict[str, Any] = given.pop(self._extra, {}) if self._extra else {}
-        return args, given | extra
+        if self._extra:
+            given |= given.pop(self._extra, {})
+        return args, given
 
     def _or_default(self, name: str, given: dict[str, Any]) -> Any:
         return given.pop(name) if name in given else self.defaults[name]

@@ -3,7 +3,7 @@
 There is no second path of admission: what asks for a slot enqueues a job without work, which a worker of this very
 process claims once all of its limits admit it. The job runs until the code leaves its block. So a slot is held with
 the same lease and fence as by any attempt, shows among holders and in explanations, and is taken back when the process
-dies.
+dies. A request of a process that died leaves its line, too: it expires, and is asked for again while the code waits.
 
 The worker runs on the thread of the sync twins: code that blocks its own event loop keeps its lease nevertheless. A
 worker claims from one queue, and is started by the first slot there.
@@ -28,9 +28,11 @@ from headgate.app.options import LEAST_RETENTION
 from headgate.app.raw import raw_job
 from headgate.clock import SECOND, duration_us
 from headgate.codec import decode
+from headgate.engine.rules.turned_away import EXPIRED
 from headgate.errors import CancelJob, ConfigError, HeadgateError, JobCancelled, SlotLost
 from headgate.forks import renew_after_fork
 from headgate.hooks.dependencies import Dependency
+from headgate.ids import new_id
 from headgate.job import Job, JobState, NewJob
 from headgate.keys import check_text
 from headgate.limits.declared import DeclaredLimit
@@ -46,6 +48,10 @@ QUEUE = "slots"
 ONCE = Retry(attempts=1, losses=0)
 """A slot whose process died is not held again: the code that asked for it is gone."""
 MOST_AT_ONCE = 10_000
+STAND = 60 * SECOND
+"""Until when a request must have been granted; one whose code still waits then is made anew, due when the first was."""
+PROMPT = 0.02
+"""Seconds in which a slot is given where there is room."""
 GIVE_BACK = 5.0
 """Seconds that the end of a block waits for the store to have taken the slot back."""
 
@@ -64,6 +70,8 @@ class Holding:
 
     def __init__(self, id: str) -> None:
         self.id = id
+        self.due: int | None = None
+        """Since when it waits, by the store's clock; known when its request has expired once."""
         self.granted = asyncio.Event()
         self.released = asyncio.Event()
         self.lost = asyncio.Event()
@@ -120,30 +128,43 @@ class Keeper:
         self._worker: Worker | None = None
         self._starting = asyncio.Lock()
 
-    async def take(self, job: NewJob, timeout: float | None) -> Holding:
+    async def take(self, holding: Holding, job: NewJob, timeout: float | None) -> None:
         """Enqueue the job and wait until it runs."""
         await self._start()
-        holding = self.holdings[job.id] = Holding(job.id)
         try:
             async with asyncio.timeout(timeout):
-                await self._client.enqueue([job])
-                await self._granted(holding)
+                while not await self._asked(holding, job):
+                    job = msgspec.structs.replace(job, id=new_id(), at=holding.due)
         except BaseException as error:
             await asyncio.shield(self.withdraw(holding))
             if isinstance(error, TimeoutError):
                 raise TimeoutError(f"no slot was free within {timeout:g} seconds") from None
             raise
-        return holding
 
-    async def _granted(self, holding: Holding) -> None:
-        """Until the slot is held, or its job has ended without that: dropped, replaced, cancelled."""
+    async def _asked(self, holding: Holding, job: NewJob) -> bool:
+        """Whether the slot was given before the request expired."""
+        self.holdings.pop(holding.id, None)
+        self.holdings[job.id], holding.id = holding, job.id
+        args = f'{{"slot":{msgspec.json.encode(job.id).decode()}}}'
+        await self._client.enqueue([msgspec.structs.replace(job, args=args, start_within=STAND)])
+        return await self._granted(holding)
+
+    async def _granted(self, holding: Holding) -> bool:
+        """Until the slot is held, or its job has ended without that: dropped, replaced, cancelled, or expired, which is
+        no answer. Where there is room, the store is not asked how it ended."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PROMPT):
+                return await holding.granted.wait()
         ended = asyncio.ensure_future(self._ended(holding.id))
         granted = asyncio.ensure_future(holding.granted.wait())
         try:
             await asyncio.wait([ended, granted], return_when=asyncio.FIRST_COMPLETED)
             if not granted.done():
                 job = await ended
-                raise JobCancelled(f"the slot was not given: {_why(job)}")
+                if job is None or job.error != EXPIRED:
+                    raise JobCancelled(f"the slot was not given: {_why(job)}")
+                holding.due = job.due
+            return granted.done()
         finally:
             for waiting in (ended, granted):
                 waiting.cancel()
@@ -186,10 +207,13 @@ class Keeper:
                 self._worker = worker
 
     async def close(self) -> None:
-        """Give everything back."""
+        """Give everything back. What the worker releases would stand in line again, for code that has gone."""
         worker, self._worker = self._worker, None
         for holding in self.holdings.values():
             holding.lost.set()
+        if self.holdings:
+            with suppress(HeadgateError):
+                await (await self._client.engine()).cancel(list(self.holdings))
         if worker is not None:
             await worker.__aexit__(None, None, None)
 
@@ -247,7 +271,7 @@ class Slot:
         self._keepers = keepers
         self._options = options
         self._holding: Holding | None = None
-        self._asked: str | None = None
+        self._asked: Holding | None = None
 
     @property
     def id(self) -> str:
@@ -277,16 +301,16 @@ class Slot:
     async def _take(self) -> Holding:
         keeper = self._keepers.of(self._queue)
         job = raw_job(self._client, keeper.task.name, {}, self._queue, self.limits, {**self._options})  # type: ignore[typeddict-item]
-        args = f'{{"slot":{msgspec.json.encode(job.id).decode()}}}'
-        job = msgspec.structs.replace(job, args=args, retry=ONCE.policy, retention=LEAST_RETENTION)
-        self._asked = job.id
-        return await keeper.take(job, self._timeout)
+        job = msgspec.structs.replace(job, retry=ONCE.policy, retention=LEAST_RETENTION)
+        holding = self._asked = Holding(job.id)
+        await keeper.take(holding, job, self._timeout)
+        return holding
 
     async def _forget(self) -> None:
         """The caller has gone at the very moment at which the slot was given: nothing else would give it back."""
         keeper = self._keepers.of(self._queue)
-        if self._asked is not None and (holding := keeper.holdings.get(self._asked)) is not None:
-            await keeper.withdraw(holding)
+        if self._asked is not None and self._asked.id in keeper.holdings:
+            await keeper.withdraw(self._asked)
 
     async def _there(self, work: Awaitable[Any]) -> Any:
         """Do it on the keepers' loop. A caller that is cancelled cancels what it waits for."""

@@ -23,7 +23,7 @@ from headgate.app.task_function import check_function
 from headgate.app.task_options import RunIn, check_limits, check_run_in
 from headgate.codec import Payload, ResultForm
 from headgate.engine.contract import NewArguments
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, PayloadError
 from headgate.hooks.hooks import Hooks
 from headgate.ids import new_id
 from headgate.job import Charge, Job, NewJob
@@ -198,10 +198,16 @@ class Task(Generic[P, R]):
             return None, "starts"
         if options.share is not None:
             return options.share, said.charge
-        if options.queue not in self._readers:
-            self._readers[options.queue] = shares.reader(options.queue, self.limits.parameters)
-        read = self._readers[options.queue]
+        read = self._reader(options.queue)
         return NOBODYS if read is None else read(arguments, options.tenant), said.charge
+
+    def _reader(self, queue: str) -> ReadShare | None:
+        """How the share of a job in a queue is read off its arguments; None where it is not."""
+        if queue not in self._client.shares.queues:
+            return None
+        if queue not in self._readers:
+            self._readers[queue] = self._client.shares.reader(queue, self.limits.parameters)
+        return self._readers[queue]
 
     def changed(self, job: Job, args: str, given: Mapping[str, Any]) -> NewArguments:
         """The arguments of a stored job of this task, changed by those that are given, and the keys that it needs then.
@@ -213,7 +219,18 @@ class Task(Generic[P, R]):
         own = {bound.name for bound in self.limits.bound}
         rest = [use for use in job.uses if Key.of(use.key).name not in own]
         uses = canonical((Key.of(use.key), use.units, use.number) for use in (*made.uses, *rest))
-        return NewArguments(made.args, uses)
+        return NewArguments(made.args, uses, self._changed_share(job, args, made.args))
+
+    def _changed_share(self, job: Job, before: str, after: str) -> str | None:
+        """The share of a job whose arguments change, where the arguments decide on it; None where it keeps its own: it
+        was given by name, or its queue is shared by something else."""
+        if job.share is None or (read := self._reader(job.queue)) is None:
+            return None
+        try:
+            of_old = read(self._payload.decode(before), job.tenant)
+        except PayloadError:  # it is restarted with others since these do not fit
+            of_old = job.share
+        return read(self._payload.decode(after), job.tenant) if of_old == job.share else None
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Enqueue one job. Returns once it is stored."""

@@ -42,9 +42,10 @@ def import_jobs(
        "attempts": [{"outcome": "failed", "started_at": "…",
                      "ended_at": "…", "error": "timeout"}]}
     Optional: args, attempts, enqueued_at, at, queue, tenant, priority,
-    timeout, retention, unique, metadata, headers, retry, limits. A limit of the job's
-    own, on top of its task's:
-      {"name": "user", "max": 5, "key": 123}
+    timeout, retention, unique, unique_for, on_conflict, expires, share,
+    metadata, headers, retry, limits. A limit of the job's own, on top of its
+    task's:
+      {"name": "user", "max": 5, "key": 123, "max_waiting": 9}
       {"name": "api", "kind": "rate", "max": 100, "per": 60}
 
     --json prints one result a line: line, id, state, refused. Exits with 1 if

@@ -8,25 +8,21 @@ import typer
 
 from headgate.cli.exits import FAILED
 from headgate.cli.options import AppName, Factory, Json, Url
+from headgate.cli.overriding import SHOWN, Size, shown
 from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
     from headgate.app.app import App
-    from headgate.app.info import LimitInfo, OverrideInfo
+    from headgate.app.info import LimitInfo
 
-SHOWN = 100
-"""How many limits and keys people see of a store that may have a million."""
+USUAL = 7
+"""How many columns are shown whether there is anything in them or not."""
 
 
 def limits(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this limit and its keys.")] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(
-            "--size", "-n", min=1, help="Show at most so many.", show_default=f"{SHOWN}; all with --json"
-        ),
-    ] = None,
+    size: Size = None,
     after: Annotated[
         str | None, typer.Option("--after", metavar="KEY", help="Go on after this key of the last page.")
     ] = None,
@@ -46,11 +42,13 @@ def limits(
 
     --json prints one limit or key a line: name, key, tenant, kind, max,
     declared, override (max, by, at, why, until), held, waiting, per, burst,
-    algorithm, exact, tokens, next_at, brought, brought_before, reason, opens_at.
+    algorithm, exact, tokens, next_at, brought, brought_before, reason, opens_at,
+    when_full, max_waiting, on_overflow.
     A max of null does not limit; where exact is false, held and waiting of a
     limit are lower bounds. Of a rate, tokens are there now, and next_at is when
     the next one comes.
     """
+    from headgate.app.no_room import when_no_room
     from headgate.cli.show import json_line, say, table
 
     with open_store(url, app, factory=factory) as opened:
@@ -62,7 +60,7 @@ def limits(
     elif not page:
         say(_none(name, after))
     else:
-        columns = ["limit", "tenant", "kind", "max", "held", "waiting", "override", "now"]
+        columns = ["limit", "tenant", "kind", "max", "held", "waiting", "override", "no room", "now"]
         keyed = {limit.name for limit in page if limit.key != limit.name}
         rows = [
             (
@@ -72,13 +70,14 @@ def limits(
                 _max(limit),
                 "" if limit.kind == "rate" else _at_least(limit.held, limit),
                 _at_least(limit.waiting, limit),
-                "" if limit.override is None else _override(limit.override, limit.declared),
+                shown(limit.override, "no limit" if limit.declared is None else str(limit.declared)),
+                "; ".join(when_no_room(limit)) if limit.key == limit.name else "",
                 "" if limit.key == limit.name and limit.name in keyed else _now(limit),
             )
             for limit in page
         ]
-        if not any(row[-1] for row in rows):
-            columns, rows = columns[:-1], [row[:-1] for row in rows]
+        filled = [n for n in range(len(columns)) if n < USUAL or any(row[n] for row in rows)]
+        columns, rows = [columns[n] for n in filled], [tuple(row[n] for n in filled) for row in rows]
         table(columns, rows, right=("max", "held", "waiting"))
         if more:
             say(f"{len(page):,} shown; the next page: {_next(page[-1])}")
@@ -147,12 +146,3 @@ def _now(limit: LimitInfo) -> str:
     if limit.reason:
         words.append(limit.reason)
     return "; ".join(words)
-
-
-def _override(override: OverrideInfo, declared: int | None) -> str:
-    from headgate.cli.times import ago
-
-    words = [f"instead of {'no limit' if declared is None else declared}", f"set {ago(override.at)}"]
-    words += [f"by {override.by}"] if override.by else []
-    words += [f"ends {ago(override.until)}"] if override.until else []
-    return ", ".join(words) + (f": {override.why}" if override.why else "")

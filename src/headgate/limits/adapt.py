@@ -53,8 +53,8 @@ class Adaptive(NamedTuple):
 
 class Change(msgspec.Struct, frozen=True):
     """The number that a learner would put in the place of the one it knows, and why. `only_if_full`: it says nothing
-    unless the key is used as far as it can be. `ran` is how many attempts of the worker ran on when one was refused:
-    where fewer than the number run in all (a throttled key opens slowly), that many are borne, and no more."""
+    unless the key is used as far as it can be. `ran` is how many attempts of the worker have run at once: where fewer
+    than the number run in all (a throttled key opens slowly), that many are borne, and no more."""
 
     number: int
     seen: int
@@ -72,10 +72,14 @@ class Learner:
         self.most = most if adapt.max is None else adapt.max
         self.since = now
         self.good = 0
+        self.asked = 0
+        """How many had ended well when a rise was last asked for."""
         self.bad = 0
         self.running = 0
         self.peak = 1
         self.too_much: int | None = None
+        self.borne: int | None = None
+        """The number from which it rose to this one: all went well with that."""
         self.stride = 1
         self.usual: float | None = None
         self.recent: float | None = None
@@ -87,9 +91,12 @@ class Learner:
             return
         if number < self.number:
             self.too_much, self.stride = self.number, 1
-        elif self.too_much is not None and number > self.too_much:
-            self.too_much = None
-        self.number, self.since, self.good, self.bad = number, now, 0, 0
+        else:
+            self.stride *= 2 if self.stride > 1 else 1
+            if self.too_much is not None and number > self.too_much:
+                self.too_much = None
+        self.borne = self.number if number > self.number else None
+        self.number, self.since, self.good, self.asked, self.bad = number, now, 0, 0, 0
         self.peak = max(self.running, 1)
 
     def began(self) -> None:
@@ -107,7 +114,7 @@ class Learner:
             change = self._fall(self._left(), how)
             if change is None or how != "throttled":
                 return change
-            return msgspec.structs.replace(change, ran=self.running)
+            return msgspec.structs.replace(change, ran=self.peak)
         self.good += 1
         self._learn_time(took)
         if self._is_slow():
@@ -120,7 +127,8 @@ class Learner:
         return max(self.adapt.decrease, min(ROUGHLY, went_well))
 
     def _fall(self, left: float, reason: str) -> Change | None:
-        number = max(self.adapt.min, min(int(self.number * left), self.number - 1))
+        fallen = max(int(self.number * left), self.borne or 0)
+        number = max(self.adapt.min, min(fallen, self.number - 1))
         if number >= self.number:
             return None
         return Change(number, self.number, reason)
@@ -128,12 +136,11 @@ class Learner:
     def _rise(self) -> Change | None:
         if self.number >= self.most:
             return None
-        if self.good < self.peak * (self._rounds() if self._is_below_too_much() else 1):
+        if self.good - self.asked < self.peak * (self._rounds() if self._is_below_too_much() else 1):
             return None
         if self.too_much == self.number:  # it is borne now, and more may be
             self.stride = 2
         number = min(self.number + self.stride, self.most)
-        self.stride *= 2 if self.stride > 1 else 1
         return Change(number, self.number, "all goes well at the limit", only_if_full=True)
 
     def _is_below_too_much(self) -> bool:
@@ -150,8 +157,8 @@ class Learner:
         return max(self.adapt.min, min(change.number, borne))
 
     def not_full(self) -> None:
-        """A rise was not wanted: begin to count anew."""
-        self.good = 0
+        """A rise was not wanted: it is asked for again after another round."""
+        self.asked = self.good
 
     def _learn_time(self, took: float) -> None:
         self.recent = took if self.recent is None else self.recent + (took - self.recent) / FAST

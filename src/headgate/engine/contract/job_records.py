@@ -40,10 +40,12 @@ class Verdict(Record, frozen=True):
 
 
 class NewArguments(Record, frozen=True):
-    """What a job is restarted with instead of what it had: arguments as JSON, and the keys that they need."""
+    """What a job is restarted with instead of what it had: arguments as JSON, the keys that they need, and, for a job
+    that has a share, the share that they belong to (None: it keeps its own)."""
 
     args: str
     uses: tuple[Use, ...] = ()
+    share: str | None = None
 
 
 class Filter(Record, frozen=True):

@@ -101,7 +101,7 @@ class LimitStatus(Record, frozen=True):
     has found a thousand of either; `exact` is False where it stopped, and the numbers are then lower bounds. `held`
     counts units. Of a rate key, `tokens` are those that are there now (below zero: a debt) and `next_at` is when the
     next one will be. `brought`, `brought_before` and `reason` are those of KeyNumbers; `opens_at` is until when a key
-    that a service has throttled is closed."""
+    that a service has throttled is closed. `when_full`, `max_waiting` and `on_overflow` are as declared."""
 
     name: str
     key: str
@@ -122,6 +122,9 @@ class LimitStatus(Record, frozen=True):
     brought_before: int | None = None
     reason: str | None = None
     opens_at: int | None = None
+    when_full: WhenFull = "wait"
+    max_waiting: int | None = None
+    on_overflow: Overflow = "refuse"
 
 
 LimitPlace = tuple[str, str, str]

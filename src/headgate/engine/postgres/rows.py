@@ -292,16 +292,19 @@ def done(said: Sequence[Done]) -> str | None:
     return to_json([msgspec.structs.replace(one, queue=put(one.queue), task=put(one.task)) for one in said])
 
 
-def new_arguments(arguments: NewArguments | None) -> tuple[str | None, list[str], Numbers, Numbers]:
-    """What `steer` takes: arguments, keys, units, numbers."""
+def new_arguments(
+    arguments: NewArguments | None,
+) -> tuple[str | None, list[str], Numbers, Numbers, str | None]:
+    """What `steer` takes: arguments, keys, units, numbers, share."""
     if arguments is None:
-        return None, [], Numbers.of(()), Numbers.of(())
+        return None, [], Numbers.of(()), Numbers.of(()), None
     uses = arguments.uses
     return (
         put(arguments.args),
         [put_key(use.key) for use in uses],
         Numbers.of(use.units for use in uses),
         Numbers.of(use.number for use in uses),
+        put_if(arguments.share),
     )
 
 

@@ -400,6 +400,19 @@ def _read_job(fields: Sequence[Any], *, history: bool) -> Job:
     )  # fmt: skip
 
 
+def asked_more(fields: Sequence[Any]) -> dict[str, Any]:
+    """What a job asked for and only its stored need says: how its share is charged, what becomes of its unique key."""
+    more = read_record(fields[1])[1].more
+    if not more:
+        return {}
+    _, by_time, unique_for, updates = more
+    return {
+        "charge": "time" if by_time else "starts",
+        "unique_for": or_none(unique_for),
+        "on_conflict": "update" if updates else "return",
+    }
+
+
 def arrival(fields: Sequence[Any]) -> int:
     """The arrival number of a stored job."""
     return read_record(fields[1])[0].seq

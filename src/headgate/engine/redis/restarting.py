@@ -15,7 +15,7 @@ from headgate.engine.contract import NewArguments, Verdict
 from headgate.engine.redis import partitions
 from headgate.engine.redis.calling import Partition
 from headgate.engine.redis.finding import Fields, fields_in
-from headgate.engine.redis.records import packed_need, packed_spec, read_job, seen
+from headgate.engine.redis.records import asked_more, packed_need, packed_spec, read_job, seen
 from headgate.engine.redis.store import CHANGED_AT_ONCE, Store
 from headgate.job import JobState, NewJob
 
@@ -63,7 +63,8 @@ def _uses(arguments: NewArguments) -> list[tuple[str, int]]:
 
 
 def _with(kept: Fields, arguments: NewArguments) -> NewJob:
-    """A stored job as a new one with these arguments."""
+    """A stored job as a new one with these arguments, and with all else that it asked for."""
     job = msgspec.structs.asdict(read_job(kept, history=False))
-    job |= {"args": arguments.args, "uses": arguments.uses}
+    share = job["share"] if job["share"] is None or arguments.share is None else arguments.share
+    job |= {"args": arguments.args, "uses": arguments.uses, "share": share, **asked_more(kept)}
     return NewJob(**{name: value for name, value in job.items() if name in NewJob.__struct_fields__})

@@ -345,7 +345,8 @@ class Admission(Generic[J]):
             self._take(job, use)
         if job.refusals is not None and job.refusals >= self.reserving:
             self._drop_except(job, [use.key for use in uses])
-        self._use_offer(job.offered_by)
+        if job.offered_by is not None:
+            self._use_offer(job.offered_by)
         self.ledger.start(job)
         return True
 
@@ -365,13 +366,12 @@ class Admission(Generic[J]):
         elif rule.limit is not None:
             self.ledger.spend(use.key, rule, use.units, job)
 
-    def _use_offer(self, key: str | None) -> None:
+    def _use_offer(self, key: str) -> None:
         """An offer that was used leaves room as it was, so waiters need no look: unless they were offered in slices,
         or a rate's timer waited for this offer to be used."""
-        if key is not None:
-            rule = self.ledger.rule(key)
-            if isinstance(rule, Pace) or rule.max is None or rule.max > OFFER_MOST:
-                self.touched[key] = None
+        rule = self.ledger.rule(key)
+        if isinstance(rule, Pace) or rule.max is None or rule.max > OFFER_MOST:
+            self.touched[key] = None
 
     def _refuse(self, job: J, refused: Use, uses: Sequence[Use]) -> None:
         passed_over = job.refusals is not None and job.offered_by not in (None, refused.key)

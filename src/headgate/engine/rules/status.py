@@ -39,6 +39,9 @@ def key_status(book: RuleBook, key: Key, held: int, waiting: int, exact: bool = 
         brought_before=own.brought_before,
         reason=own.reason,
         opens_at=None if gate is None else gate.opens_at,
+        when_full=limit.when_full,
+        max_waiting=limit.max_waiting,
+        on_overflow=limit.on_overflow,
     )
 
 

@@ -8,6 +8,7 @@ claimed in the very transaction that offers it (the usual way of a slot) is neve
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from headgate.engine.contract import Attempt, Settings
@@ -26,13 +27,12 @@ from headgate.engine.sqlite.rows import (
     extras,
     inserted,
     inserted_with_extras,
-    own_uses,
     saved,
     to_json,
 )
 from headgate.engine.sqlite.rule_book import FileBook
 from headgate.engine.sqlite.sharing import FileShares, Slice
-from headgate.engine.sqlite.statements import listed, sql
+from headgate.engine.sqlite.statements import listed, of_rows, sql
 from headgate.job import JobState
 from headgate.keys import Use, is_rate
 from headgate.rates import Meter, Pace, Spending
@@ -42,6 +42,9 @@ Row = Stored | Candidate | EndedAttempt
 FEW = 24
 """Up to so many rows are quicker written one by one; beyond, one statement with a JSON parameter is, which also lets go
 of the GIL once instead of once per row."""
+
+TOGETHER = 10
+"""Rows of one statement, which share its cost per execution. The statement cache keeps two sizes: this and one."""
 
 
 class Claim(NamedTuple):
@@ -144,11 +147,11 @@ class SqliteLedger:
 
     def claimable(self, row: Values) -> Candidate:
         """A ready job, as `claimable` finds it."""
-        return Candidate(row, self.book.uses(row[2], row[3], own_uses(row)), None, row[16])
+        return Candidate(row, self.book.uses, None, row[16])
 
     def _waiter(self, row: Values) -> Candidate:
         """A waiting job, as `waiters` finds it."""
-        return Candidate(row, self.book.uses(row[2], row[3], own_uses(row)), row[16], None)
+        return Candidate(row, self.book.uses, row[16], None)
 
     def _waiters(self, read: Callable[[], Iterable[Values]]) -> list[Candidate]:
         """The waiters that `read` finds. A job whose row cannot be read is ended, and the line is read again."""
@@ -280,7 +283,11 @@ class SqliteLedger:
 
     def drop(self, jobs: Sequence[Row]) -> Iterable[str]:
         self.flush()
-        rows = [(key, job.seq) for job in jobs for key in self._may_hold(job)]
+        rows = [
+            (key, job.seq)
+            for job in jobs
+            for key in (job.keys if isinstance(job, EndedAttempt) else self._may_hold(job))
+        ]
         if len(rows) > FEW:
             self.execute(sql("drop"), (to_json(rows),))
         elif rows:
@@ -304,8 +311,10 @@ class SqliteLedger:
 
     def start(self, job: Row) -> None:
         assert isinstance(job, Candidate)
-        self.take_offer_back(job)
-        self._offers.pop(job.seq, None)
+        if job.offered_by is not None:
+            self.take_offer_back(job)
+        if self._offers:
+            self._offers.pop(job.seq, None)
         if job.extras & AT_START:
             self._start_with_extras(job)
         else:
@@ -503,16 +512,28 @@ class SqliteLedger:
     def _insert(self) -> None:
         """New jobs get consecutive numbers: no other connection inserts within the transaction."""
         if self._plain:
-            self.executemany(sql("insert_job"), [inserted(job) for job in self._new])
+            self.write_rows("insert_job", [inserted(job) for job in self._new])
         else:
             bounded = self.book.bounded
             rows = [inserted_with_extras(job, bounded) for job in self._new]
-            self.executemany(sql("insert_with_extras"), rows)
+            self.write_rows("insert_with_extras", rows)
             self._plain = True
         first = self.connection.last_insert_rowid() - len(self._new) + 1
         for seq, job in enumerate(self._new, first):
             job.seq = seq
         self._new.clear()
+
+    def write_rows(
+        self, statement: str, rows: Sequence[Values], common: Values = (), *, one: str | None = None
+    ) -> None:
+        """Run a statement with `VALUES` over rows, TOGETHER at a time; `common` are the parameters before these. What
+        is left is written row by row, by `one` if that is quicker."""
+        whole = len(rows) - len(rows) % TOGETHER
+        for at in range(0, whole, TOGETHER):
+            bindings = (*common, *chain.from_iterable(rows[at : at + TOGETHER]))
+            self.execute(of_rows(statement, TOGETHER), bindings)
+        if whole < len(rows):
+            self.executemany(sql(one or statement), [(*common, *row) for row in rows[whole:]])
 
     def _write_many(self, statement: str, rows: list[Any], *more: object) -> None:
         if rows:
@@ -534,9 +555,7 @@ class SqliteLedger:
     # ── reservations (rule 7) ──────────────────────────────────────────────────────────────────────────
 
     def _may_hold(self, job: Row) -> Sequence[str]:
-        return (
-            job.keys if isinstance(job, EndedAttempt) else self.book.may_hold(job.task, job.queue, job.uses)
-        )
+        return self.book.may_hold(job.task, job.queue, job.uses)
 
     def _may_reserve(self, job: Row) -> bool:
         """Only jobs that were refused often enough can hold anything while they wait."""

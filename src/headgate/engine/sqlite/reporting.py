@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.engine.contract import Progress, Report, Spent, Succeeded
-from headgate.engine.sqlite.ledger import FEW, Claim
+from headgate.engine.sqlite.ledger import Claim
 from headgate.engine.sqlite.rows import AT_END, GARBLED, EndedAttempt, read_uses, to_json
 from headgate.engine.sqlite.statements import sql
 from headgate.engine.sqlite.transaction import Claims, Transaction
@@ -27,7 +27,8 @@ def settle_reports(
     refused: Refused = []
     successes: dict[str, Succeeded] = {}
     for report in reports:
-        if not isinstance(report, Succeeded) or _has_own_end(claims.get(report.job)):
+        claim = claims.get(report.job)
+        if not isinstance(report, Succeeded) or (claim is not None and claim.extras & AT_END):
             refused += _succeed(transaction, worker, successes, claims)
             successes = {}
             if not _report(transaction, worker, report, claims):
@@ -38,10 +39,6 @@ def settle_reports(
         else:
             successes[report.job] = report
     return refused + _succeed(transaction, worker, successes, claims)
-
-
-def _has_own_end(claim: Claim | None) -> bool:
-    return claim is not None and bool(claim.extras & AT_END)
 
 
 def _succeed(transaction: Transaction, worker: str, reports: dict[str, Succeeded], claims: Claims) -> Refused:
@@ -74,16 +71,14 @@ def _own(transaction: Transaction, reports: dict[str, Succeeded], claims: Claims
 def _succeed_own(
     transaction: Transaction, worker: str, reports: dict[str, Succeeded], own: list[Claim]
 ) -> dict[str, EndedAttempt]:
-    before, more = (
-        transaction.connection.total_changes(),
-        (worker, transaction.now, transaction.settings.keep_succeeded),
-    )
+    before = transaction.connection.total_changes()
     rows = [(claim.seq, r.attempt, r.result, r.job) for claim, r in zip(own, reports.values(), strict=True)]
-    if len(rows) > FEW:
-        transaction.execute(sql("succeed_own"), (to_json(rows), *more))
-    else:
-        transaction.executemany(sql("succeed_few"), [(*row, *more) for row in rows])
-    done = {id: EndedAttempt(claim.seq, slots(claim.uses)) for id, claim in zip(reports, own, strict=True)}
+    common = worker, transaction.now, transaction.settings.keep_succeeded
+    transaction.ledger.write_rows("succeed_own", rows, common, one="succeed_one")
+    done = {
+        id: EndedAttempt(claim.seq, slots(claim.uses) if claim.uses else ())
+        for id, claim in zip(reports, own, strict=True)
+    }
     if transaction.connection.total_changes() - before < len(rows):
         done = {id: ended for id, ended in done.items() if _ended_now(transaction, id, worker)}
     return done

@@ -44,23 +44,35 @@ class Candidate:
     """A pending job as a claim or an offer sees it: less than the whole row, since there may be many.
 
     `row` comes from the statements `waiters` or `claimable`; `uses` are its keys with the caps of its task and queue.
-    Made only of rows that can be read (`own_uses`).
+    Raises what is wrong where a claim could not read the row.
     """
 
     __slots__ = (
-        "extras", "id", "offered_by", "order", "priority", "queue", "refusals", "row", "seq", "set_aside", "start_by",
-        "suspicion", "tag", "task", "units", "uses", "waiting_on",
+        "extras", "id", "offered_by", "order", "own", "priority", "queue", "refusals", "retry", "row", "seq",
+        "set_aside", "start_by", "suspicion", "tag", "task", "units", "uses", "waiting_on",
     )  # fmt: skip
 
     def __init__(
-        self, row: Values, uses: tuple[Use, ...], waiting_on: str | None, offered_by: str | None
+        self,
+        row: Values,
+        all_uses: Callable[[str, str, tuple[Use, ...]], tuple[Use, ...]],
+        waiting_on: str | None,
+        offered_by: str | None,
     ) -> None:
+        if isinstance(row, GarbledRow):
+            raise ValueError(NO_TEXT)
         (
-            self.seq, self.id, self.task, self.queue, _, _, self.priority, due, _, _, _, _, _, _, _, _, _, self.units,
-            self.refusals, self.suspicion, _, self.tag, self.start_by, self.extras,
+            self.seq, self.id, self.task, self.queue, _, _, self.priority, due, attempt, tries, retry, _, _, _, _, uses,
+            _, self.units, self.refusals, self.suspicion, _, self.tag, self.start_by, self.extras,
         ) = row  # fmt: skip
+        # A text among the numbers raises.
+        _ = self.priority + due + attempt + tries + self.units + self.suspicion + self.tag + self.extras
+        if self.start_by is not None:
+            _ = self.start_by + 0
+        self.retry = _read_retry(retry)
+        self.own = _read_uses(uses) if uses is not None else ()
+        self.uses = all_uses(self.task, self.queue, self.own)
         self.order = self.priority, self.tag, due, self.seq
-        self.uses = uses
         self.waiting_on = waiting_on
         self.offered_by = offered_by
         self.row = row
@@ -69,12 +81,12 @@ class Candidate:
     def attempt(self, now: int) -> Attempt:
         """What the worker gets, once it is started."""
         (
-            _, id, task, queue, args, tenant, priority, due, attempt, tries, retry, timeout, metadata, enqueued_at,
-            progress, uses, _, _, _, suspicion, headers, _, _, _,
+            _, _, _, _, args, tenant, _, due, attempt, tries, _, timeout, metadata, enqueued_at, progress, _, _, _, _,
+            _, headers, _, _, _,
         ) = self.row  # fmt: skip
         return Attempt(
-            id, attempt + 1, task, queue, args, tenant, priority, tries + 1, _read_retry(retry), timeout, metadata,
-            enqueued_at, now, progress, suspicion, due, headers, keys_of(read_uses(uses)),
+            self.id, attempt + 1, self.task, self.queue, args, tenant, self.priority, tries + 1, self.retry, timeout,
+            metadata, enqueued_at, now, progress, self.suspicion, due, headers, keys_of(self.own) if self.own else (),
         )  # fmt: skip
 
 
@@ -126,21 +138,6 @@ class Unreadable(FileJob):
         self.why = why
         self.unfinished = False
         self.new_id: str | None = None
-
-
-def own_uses(row: Values) -> tuple[Use, ...]:
-    """The keys of a row from `waiters` or `claimable`; raises what is wrong if a claim could not read it."""
-    if isinstance(row, GarbledRow):
-        raise ValueError(NO_TEXT)
-    (
-        _, _, _, _, _, _, priority, due, attempt, tries, retry, _, _, _, _, uses, _, units, _, suspicion, _, tag,
-        start_by, extras,
-    ) = row  # fmt: skip
-    _ = priority + due + attempt + tries + units + suspicion + tag + extras  # a text among them raises
-    if start_by is not None:
-        _ = start_by + 0
-    _read_retry(retry)
-    return _read_uses(uses) if uses is not None else ()
 
 
 GARBLED = (msgspec.DecodeError, TypeError, LookupError, ValueError)
@@ -234,7 +231,11 @@ def _stored(row: Values, attempts: tuple[PastAttempt, ...]) -> FileJob:
 
 
 def inserted(job: Stored) -> Values:
-    """The parameters of `insert_job`."""
+    """A row of `insert_job`."""
+    return (*_inserted(job), job.spec.unique)
+
+
+def _inserted(job: Stored) -> Values:
     spec = job.spec
     return (
         spec.id, spec.task, spec.queue, spec.tenant, spec.priority, job.due, job.state, job.enqueued_at,
@@ -245,10 +246,10 @@ def inserted(job: Stored) -> Values:
 
 
 def inserted_with_extras(job: FileJob, bounded: frozenset[str]) -> Values:
-    """The parameters of `insert_with_extras`."""
+    """A row of `insert_with_extras`."""
     spec = job.spec
     charge = spec.charge if spec.charge != "starts" else None
-    return (*inserted(job), spec.share, charge, spec.unique_for, taken(job), *extras(job, bounded))
+    return (*_inserted(job), spec.share, charge, spec.unique_for, taken(job), *extras(job, bounded))
 
 
 def extras(job: FileJob, bounded: frozenset[str]) -> Values:

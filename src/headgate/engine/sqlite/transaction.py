@@ -83,9 +83,11 @@ class Transaction(Transitions):
 
     def count_for(self, jobs: Sequence[NewJob | Stored]) -> None:
         """Read what the arrival of these jobs will ask for, in three statements."""
-        used = {(use.key, job.queue) for job in jobs for use in self.book.uses(job.task, job.queue, job.uses)}
-        self.ledger.count_held({key for key, _ in used})
-        self.ledger.count_offered(used)
+        kinds = {(job.task, job.queue, job.uses) for job in jobs}
+        used = {(use.key, queue) for task, queue, own in kinds for use in self.book.uses(task, queue, own)}
+        if used:
+            self.ledger.count_held({key for key, _ in used})
+            self.ledger.count_offered(used)
         if len(jobs) > 1:
             self._expect_tags(jobs)
 
@@ -190,7 +192,8 @@ class Transaction(Transitions):
         ended = fields.get("attempts", ())[len(job.attempts) :]
         if (spec := fields.get("spec")) is not None:
             uses = to_json(spec.uses) if spec.uses else None
-            self.execute(sql("save_arguments"), (job.seq, spec.args, uses, spec.metadata, spec.headers))
+            given = (job.seq, spec.args, uses, spec.metadata, spec.headers, spec.share)
+            self.execute(sql("save_arguments"), given)
         if "state" in fields:
             self._leaves_lines(job)
         for name, value in fields.items():

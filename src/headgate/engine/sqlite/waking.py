@@ -31,6 +31,7 @@ class Watchers:
     def __init__(self, path: str) -> None:
         self._log_path = f"{path}-wal"
         self._mark: tuple[int, int, int] | None = None
+        self._sure_at = 0.0
         self.nudge: Callable[[], None] = lambda: None
         self._sleepers = Sleepers()
         self._lock = threading.Lock()
@@ -64,7 +65,12 @@ class Watchers:
 
     def stirred(self) -> bool:
         """Whether the log was written since the last look. Time stamps are coarse: a young one may hide a second commit
-        behind the first, and does not count as old news yet."""
+        behind the first, and does not count as old news yet. Once in a while the answer is yes whatever they say: a
+        commit is written to the log before it can be read, and its process may stand still in between."""
+        now = time.monotonic()
+        if now > self._sure_at + REST:
+            self._sure_at = now
+            return True
         try:
             log = os.stat(self._log_path)
         except OSError:

@@ -37,7 +37,7 @@ class Lookout(Protocol):
         ...
 
     def stirred(self) -> bool:
-        """Whether a look may find something; cheap, since it is asked all the time."""
+        """Whether a look may find something, without a nudge; cheap, since it is asked all the time."""
         ...
 
     def look(self, connection: Connection) -> None:
@@ -125,8 +125,9 @@ class Writer(ConnectionThread):
         pause = self._pause()
         if pause is None or pause > SOON / 10:
             return
+        nudged = self._looks > 0
         self._looked, self._looks = time.monotonic(), max(0, self._looks - 1)
-        if self._lookout.stirred():
+        if nudged or self._lookout.stirred():
             self._do(self._lookout.look)
 
     def _pause(self) -> float | None:

@@ -33,6 +33,7 @@ def job_row(job: Job) -> Row:
         time_text(job.enqueued_at), time_text(job.started_at), time_text(job.ended_at), job.attempt, job.tries,
         job.worker, None if job.waiting_on is None else Key.of(job.waiting_on).text, job.unique, job.cancel_requested,
         job.error, job.args, job.result, job.progress, job.metadata, job.headers,
+        job.share, time_text(job.start_by),
     )  # fmt: skip
 
 
@@ -49,7 +50,7 @@ def holder_row(key: Key, holder: Holder, queue: str | None) -> Row:
     """What holds a slot; its queue is not part of the record."""
     return (
         key.text, key.name, key.tenant, holder.job, holder.task, queue, holder.worker, time_text(holder.since),
-        holder.reserved,
+        holder.reserved, holder.units,
     )  # fmt: skip
 
 

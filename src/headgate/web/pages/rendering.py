@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from headgate.app.no_room import when_no_room
 from headgate.clock import span
 
 STATIC = files("headgate.web") / "static"
@@ -32,7 +33,7 @@ def environment() -> Environment:
     functions: dict[str, Any] = {
         "number": number, "short": short, "first_line": first_line, "pretty": pretty, "path": path, "first": first,
         "with_after": with_after, "span": span, "lasting": lasting, "points": points, "rate": rate, "dom_id": dom_id,
-        "plain": msgspec.to_builtins,
+        "plain": msgspec.to_builtins, "when_no_room": when_no_room,
     }  # fmt: skip
     made.globals.update(functions)
     return made

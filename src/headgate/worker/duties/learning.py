@@ -24,6 +24,9 @@ LOOK = 1.0
 FORGOTTEN = 600.0
 """Seconds after which a key that is not in use here is forgotten."""
 KEYS_PER_LOOK = 200
+FULL = 0.9
+"""The part of a number that must be in use before more is tried: a key that opens slowly after it was throttled, or is
+asked for by few, says nothing of what the service bears."""
 
 
 class Known:
@@ -96,7 +99,7 @@ class Learning:
     async def _settle(self, ident: str, status: KeyStatus, change: Change | None) -> None:
         learner, number = self._known[ident].learner, _number(status)
         if change is not None and change.seen == number and number is not None:
-            if change.only_if_full and not status.status.waiting and status.free:
+            if change.only_if_full and status.status.held < number * FULL:
                 learner.not_full()
             else:
                 wanted = learner.bounded(change, status.status.held)

@@ -59,7 +59,8 @@ class Capacity:
     def give(self) -> None:
         """An attempt has ended."""
         self.taken -= 1
-        self.pass_on()
+        if self._line:
+            self.pass_on()
 
     def free(self, share: PartCapacity) -> int:
         """Places that are neither taken nor asked for by others, and for which there is what each job needs."""

@@ -230,7 +230,7 @@ class ExchangeLoop:
         meant for. Returns how many need a thread."""
         room, in_threads = self._capacity.room(len(attempts)) if self.claiming else 0, 0
         for attempt in attempts:
-            threaded = self._runner.threaded(attempt)
+            threaded = attempt.task in self._runner.threaded_tasks
             in_threads += threaded
             if room <= 0 or (threaded and not self._runner.free_threads):
                 self._outbox.settle(Released(attempt.job, attempt.number))

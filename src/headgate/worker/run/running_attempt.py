@@ -65,8 +65,11 @@ class RunningAttempt:
 
     def encode_result(self, value: Any) -> str:
         """A result as the store keeps it; raises PayloadError."""
+        text = self.task.encode_result(value)
+        if text == "null" and not self.sealing.active:
+            return text
         one = self.attempt
-        return self.sealing.seal("result", self.task.encode_result(value), one.task, one.job, one.tenant)
+        return self.sealing.seal("result", text, one.task, one.job, one.tenant)
 
     def interrupt(self, reason: StopReason) -> None:
         """Ask it to end. A coroutine that has not begun sees the reason when it does; a thread sees the flag only."""

@@ -55,7 +55,8 @@ class Tally:
             return
         ran, started = int(seconds * SECOND), attempt.started_at
         minute = (started + ran) // HISTORY_MINUTE
-        row = self._row((minute, queue, attempt.task))
+        place = minute, queue, attempt.task
+        row = self._rows.get(place) or self._row(place)
         if not begun:
             first = started // HISTORY_MINUTE
             self._start(row if first == minute else self._row((first, queue, attempt.task)), attempt)

@@ -91,15 +91,32 @@ BEGIN
     SELECT * INTO r FROM headgate._in_force(ARRAY[p_key]);
     IF r.exact THEN
         v_parts := least({closing_steps}, coalesce(r.number, 0));
-        IF v_parts = 0 OR (SELECT coalesce(sum(s.units) >= r.most AND min(s.at) + r.period >= p_until, false)
-                           FROM headgate.starts s WHERE s.key = p_key AND s.at > p_now - r.period) THEN
+        IF v_parts = 0 THEN
             RETURN;
         END IF;
-        DELETE FROM headgate.starts s WHERE s.key = p_key;
+        -- Of what was spent, and of what a window has spent that opens in parts, at every time the larger. A start leaves a
+        -- microsecond later, so that a correction does not take what is left of it for the start itself.
+        WITH gone AS (
+            DELETE FROM headgate.starts s WHERE s.key = p_key RETURNING s.at, s.units
+        ), entries AS (
+            SELECT g.at, 0 AS side, g.units FROM gone g WHERE g.at > p_now - r.period
+            UNION ALL
+            SELECT p_until - r.period + r.period * n / v_parts, 1, r.most * (n + 1) / v_parts - r.most * n / v_parts
+            FROM generate_series(0, v_parts - 1) AS n
+        ), behind AS (
+            SELECT e.at, e.side, e.units,
+                   coalesce(sum(e.units) FILTER (WHERE e.side = 0) OVER later, 0) AS starts,
+                   coalesce(sum(e.units) FILTER (WHERE e.side = 1) OVER later, 0) AS opening
+            FROM entries e
+            WINDOW later AS (ORDER BY e.at DESC, e.side DESC, e.units DESC ROWS UNBOUNDED PRECEDING)
+        ), leaves AS (
+            SELECT b.at + 1 - b.side AS at,
+                   greatest(b.starts, b.opening)
+                   - greatest(b.starts - (1 - b.side) * b.units, b.opening - b.side * b.units) AS units
+            FROM behind b
+        )
         INSERT INTO headgate.starts (key, at, units, until)
-        SELECT p_key, p_until - r.period + r.period * n / v_parts, r.most * (n + 1) / v_parts - r.most * n / v_parts,
-               p_until + r.period * n / v_parts
-        FROM generate_series(0, v_parts - 1) AS n;
+        SELECT p_key, l.at, l.units, l.at + r.period FROM leaves l WHERE l.units > 0;
     ELSE
         v_empty := p_until + (r.burst - 1) * r."interval";
         INSERT INTO headgate.meters AS m (key, full_at, since) VALUES (p_key, v_empty, p_now + 1)

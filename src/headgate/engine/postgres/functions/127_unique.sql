@@ -112,20 +112,25 @@ END $$;
 
 -- A job that has not started takes over what a new one brings, and its due time within a bound (p_at_most after it was
 -- enqueued). It is scheduled then; returns the keys to offer.   The caller holds it, and lets it arrive.
+-- p_queue, p_share   a job that has a share takes that of a new one in the same queue
 CREATE OR REPLACE FUNCTION headgate._update(p_seq bigint, p_args text, p_keys text[], p_units bigint[], p_numbers bigint[],
-    p_metadata text, p_headers text, p_due bigint, p_at_most bigint, p_start_by bigint) RETURNS text[]
+    p_metadata text, p_headers text, p_due bigint, p_at_most bigint, p_start_by bigint, p_queue text, p_share text)
+RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_touched text[] := headgate._give_back(ARRAY[p_seq], false);
 BEGIN
     UPDATE headgate.jobs j
     SET args = p_args, use_keys = p_keys, use_units = p_units, use_numbers = p_numbers, metadata = p_metadata,
-        headers = p_headers, updates = true
+        headers = p_headers, updates = true,
+        share = CASE WHEN j.share IS NULL OR j.queue <> p_queue THEN j.share ELSE coalesce(p_share, j.share) END
     WHERE j.seq = p_seq;
     UPDATE headgate.live l
     SET use_keys = p_keys, use_units = p_units, start_by = p_start_by, state = 'scheduled', waiting_on = NULL,
         offered_by = NULL, units = 0, refusals = NULL, set_aside = false, lacks_thread = false, unseen = false,
-        newcomer = false, due = least(p_due, (SELECT j.enqueued_at + p_at_most FROM headgate.jobs j WHERE j.seq = p_seq))
+        newcomer = false,
+        share = CASE WHEN l.share IS NULL OR l.queue <> p_queue THEN l.share ELSE coalesce(p_share, l.share) END,
+        due = least(p_due, (SELECT j.enqueued_at + p_at_most FROM headgate.jobs j WHERE j.seq = p_seq))
     WHERE l.seq = p_seq;
     RETURN v_touched;
 END $$;
@@ -160,13 +165,13 @@ END $$;
 
 -- Jobs replace or update others: all of the call come one after the other, each after what it replaces has left.
 -- In a caller's transaction (p_notify) no key is locked: `rechecks` has the next sweep pass on what they were promised.
--- p_updated   which job each updates, with what it brings: p_args … p_start_bys, an entry for each
+-- p_updated   which job each updates, with what it brings: p_args … p_shares, an entry for each
 -- Returns the keys to offer and the state that each job got when it came.
 -- Locks: keys (4). The caller holds the replaced and updated jobs.
 CREATE OR REPLACE FUNCTION headgate._replace(p_ids text[], p_seqs bigint[], p_replaced bigint[], p_updated bigint[],
     p_rivals text[], p_uniques text[], p_args text[], p_metadatas text[], p_headers text[], p_dues bigint[],
-    p_at_mosts bigint[], p_start_bys bigint[], p_use_jobs integer[], p_use_keys text[], p_use_units bigint[],
-    p_use_numbers bigint[], p_now bigint, p_keep bigint[], p_notify boolean, OUT touched text[],
+    p_at_mosts bigint[], p_start_bys bigint[], p_queues text[], p_shares text[], p_use_jobs integer[],
+    p_use_keys text[], p_use_units bigint[], p_use_numbers bigint[], p_now bigint, p_keep bigint[], p_notify boolean, OUT touched text[],
         OUT states text[])
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
@@ -199,7 +204,7 @@ BEGIN
                 WITH ORDINALITY AS k (job, key, units, number, n)
             WHERE coalesce(k.job, k.n) = n;
             v_gone := headgate._update(p_updated[n], p_args[n], u.keys, u.units, u.numbers, p_metadatas[n], p_headers[n],
-                                       p_dues[n], p_at_mosts[n], p_start_bys[n]);
+                                       p_dues[n], p_at_mosts[n], p_start_bys[n], p_queues[n], p_shares[n]);
             PERFORM headgate._bring(u.keys, u.numbers, p_now, false);
             IF p_notify THEN
                 INSERT INTO headgate.rechecks (key) SELECT g.key FROM unnest(v_gone) AS g (key);

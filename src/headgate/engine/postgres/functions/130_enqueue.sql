@@ -265,7 +265,7 @@ BEGIN
             ARRAY(SELECT coalesce(u.start_by, v_now + u.start_within)
                   FROM unnest(p_ids, v_start_bys, v_start_withins) WITH ORDINALITY AS u (id, start_by, start_within, n)
                   ORDER BY u.n),
-            p_use_jobs, p_use_keys, p_use_units, v_each_number, v_now, p_keep, p_notify) AS o;
+            p_queues, v_shares, p_use_jobs, p_use_keys, p_use_units, v_each_number, v_now, p_keep, p_notify) AS o;
         ended := true;
     ELSIF v_changes THEN
         v_new := ARRAY(SELECT j.seq FROM headgate.live j WHERE j.seq = ANY (v_seqs) AND j.due <= v_now ORDER BY j.seq);

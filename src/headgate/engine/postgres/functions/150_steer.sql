@@ -1,12 +1,12 @@
 -- Cancel, restart, expedite or delete jobs.   p_verb · p_ids in any order, also repeated
--- p_args, p_keys, p_units, p_numbers   the arguments and needs with which jobs are restarted, and the numbers that they
--- bring; p_args NULL: those that they have
+-- p_args, p_keys, p_units, p_numbers, p_share   the arguments and needs with which jobs are restarted, the numbers that
+-- they bring, and the share of those that have one; p_args NULL: those that they have
 -- `problem` says why nothing was done, `subject` and `detail` about which limit (see _misused). Returns, for each id, whether it was done and the state after it (or the one that refused it, NULL if unknown).
 -- Locks: unique keys of jobs to restart (0), rules (1), jobs in the order of their ids and their rows in `live` (3),
 -- their keys (4), waiters (5).   Reads: jobs_id, live_unique.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_args text, p_keys text[], p_units bigint[],
-                                          p_numbers bigint[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
-                                          OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean,
+                                          p_numbers bigint[], p_share text, p_now bigint, p_ttl bigint, p_keep bigint[],
+                                          p_by text, OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean,
                                           OUT ended boolean, OUT problem text, OUT subject text, OUT detail text)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan AS $$
@@ -84,7 +84,7 @@ BEGIN
             v_touched := v_touched || headgate._cancel_pending(j.seq, v_now, p_keep);
             ended := true;
         ELSIF v_ok AND p_verb = 'restart' THEN
-            v_ok := headgate._restart(j.seq, v_now, p_args, p_keys, p_units, p_numbers);
+            v_ok := headgate._restart(j.seq, v_now, p_args, p_keys, p_units, p_numbers, p_share);
             IF v_ok THEN
                 IF p_args IS NOT NULL THEN
                     PERFORM headgate._bring(p_keys, p_numbers, v_now, false);
@@ -151,9 +151,9 @@ BEGIN
 END $$;
 
 -- An ended job is scheduled anew, due now; false if an unfinished one has its unique key, which the caller holds.
--- p_args, p_keys, p_units, p_numbers   as in steer; the caller holds the keys
+-- p_args, p_keys, p_units, p_numbers, p_share   as in steer; the caller holds the keys
 CREATE OR REPLACE FUNCTION headgate._restart(p_seq bigint, p_now bigint, p_args text, p_keys text[], p_units bigint[],
-                                             p_numbers bigint[])
+                                             p_numbers bigint[], p_share text)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -168,7 +168,8 @@ BEGIN
     IF p_args IS NOT NULL THEN
         UPDATE headgate.jobs x
         SET args = p_args, use_keys = nullif(p_keys, '{}'), use_units = CASE WHEN p_keys <> '{}' THEN p_units END,
-            use_numbers = CASE WHEN cardinality(array_remove(p_numbers, NULL)) > 0 THEN p_numbers END
+            use_numbers = CASE WHEN cardinality(array_remove(p_numbers, NULL)) > 0 THEN p_numbers END,
+            share = CASE WHEN x.share IS NOT NULL THEN coalesce(p_share, x.share) END
         WHERE x.seq = p_seq;
     END IF;
     DELETE FROM headgate.ended x WHERE x.seq = p_seq RETURNING x.* INTO e;

@@ -68,13 +68,23 @@ LANGUAGE sql VOLATILE AS $$
                              p_by)
 $$;
 
+-- Restarts whose jobs keep their shares.
+CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_args text, p_keys text[], p_units bigint[],
+    p_numbers bigint[], p_now bigint, p_ttl bigint, p_keep bigint[], p_by text,
+    OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean, OUT problem text,
+    OUT subject text, OUT detail text)
+LANGUAGE sql VOLATILE AS $$
+    SELECT * FROM headgate.steer(p_verb, p_ids, p_args, p_keys, p_units, p_numbers, NULL::text, p_now, p_ttl, p_keep,
+                                 p_by)
+$$;
+
 -- Restarts with the arguments that jobs have.
 CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_now bigint, p_ttl bigint, p_keep bigint[],
     p_by text,
     OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean)
 LANGUAGE sql VOLATILE AS $$
     SELECT s.done, s.states, s.again, s.wake, s.ended
-    FROM headgate.steer(p_verb, p_ids, NULL, NULL, NULL, NULL, p_now, p_ttl, p_keep, p_by) AS s
+    FROM headgate.steer(p_verb, p_ids, NULL, NULL, NULL, NULL, NULL, p_now, p_ttl, p_keep, p_by) AS s
 $$;
 
 -- Jobs without headers.
@@ -109,7 +119,7 @@ CREATE OR REPLACE FUNCTION headgate.steer(p_verb text, p_ids text[], p_args text
     OUT done boolean[], OUT states text[], OUT again boolean, OUT wake boolean, OUT ended boolean, OUT problem text,
     OUT subject text, OUT detail text)
 LANGUAGE sql VOLATILE AS $$
-    SELECT * FROM headgate.steer(p_verb, p_ids, p_args, p_keys, p_units, NULL, p_now, p_ttl, p_keep, p_by)
+    SELECT * FROM headgate.steer(p_verb, p_ids, p_args, p_keys, p_units, NULL, NULL, p_now, p_ttl, p_keep, p_by)
 $$;
 
 -- Jobs that bring nothing of the kind of p_more.

@@ -11,7 +11,7 @@ SELECT j.id, j.state, j.task, j.queue, j.tenant, j.priority, headgate._time(j.du
        headgate._time(j.enqueued_at) AS enqueued_at, headgate._time(j.started_at) AS started_at,
        headgate._time(j.ended_at) AS ended_at, j.attempt, j.tries, j.worker,
        headgate._text(j.waiting_on) AS waiting_on, j.unique_key, j.cancel_requested, j.error, j.args, j.result,
-       j.progress, j.metadata, j.headers
+       j.progress, j.metadata, j.headers, j.share, headgate._time(j.start_by) AS start_by
 FROM headgate._jobs j;
 
 CREATE OR REPLACE VIEW headgate.sql_attempts AS
@@ -25,7 +25,7 @@ FROM headgate.ended e JOIN headgate.jobs j ON j.seq = e.seq WHERE e.outcome IS N
 
 CREATE OR REPLACE VIEW headgate.sql_holders AS
 SELECT headgate._text(h.key) AS key, headgate._name(h.key) AS name, headgate._tenant(h.key) AS tenant, j.id AS job,
-       j.task, j.queue, l.worker, headgate._time(h.since) AS since, h.reserved
+       j.task, j.queue, l.worker, headgate._time(h.since) AS since, h.reserved, h.units
 FROM headgate.holders h JOIN headgate.jobs j ON j.seq = h.job LEFT JOIN headgate.live l ON l.seq = h.job;
 
 CREATE OR REPLACE VIEW headgate.sql_waiters AS

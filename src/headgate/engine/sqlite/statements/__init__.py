@@ -29,6 +29,12 @@ def sql(name: str) -> str:
 
 
 @cache
+def of_rows(name: str, count: int) -> str:
+    """A statement by name, with so many rows in its `VALUES`."""
+    return re.sub(r"VALUES (\([^)]*\))", lambda found: f"VALUES {', '.join([found[1]] * count)}", sql(name))
+
+
+@cache
 def listed(name: str, count: int) -> str:
     """A statement by name, with room for `count` values in its list (`?*`)."""
     return sql(name).replace("?*", ",".join("?" * count))

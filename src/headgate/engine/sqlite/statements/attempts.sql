@@ -51,23 +51,23 @@ RETURNING jobs.seq;
 
 -- name: succeed_own
 -- Attempts that succeeded: `succeed` for jobs that this process claimed itself, so that it knows their numbers.
--- ?1 JSON array of [seq, attempt, result, id]  ?2 worker  ?3 now  ?4 default retention
+-- ?1 worker  ?2 now  ?3 default retention  ? rows of seq, attempt, result, id
 -- Writes: jobs by rowid; jobs_running, jobs_ended.
 UPDATE jobs
-SET state = 'succeeded', outcome = 'succeeded', ended_at = ?3, result = r.value ->> 2,
-    taken = NULL, spent = NULL, expires_at = ?3 + coalesce(retention, ?4)
-FROM json_each(?1) r
-WHERE jobs.seq = r.value ->> 0 AND +jobs.id = r.value ->> 3 AND jobs.attempt = r.value ->> 1
-      AND +jobs.worker = ?2 AND +jobs.state = 'running';
+SET state = 'succeeded', outcome = 'succeeded', ended_at = ?2, result = r.column3,
+    taken = NULL, spent = NULL, expires_at = ?2 + coalesce(retention, ?3)
+FROM (VALUES (?, ?, ?, ?)) r
+WHERE jobs.seq = r.column1 AND +jobs.id = r.column4 AND jobs.attempt = r.column2
+      AND +jobs.worker = ?1 AND +jobs.state = 'running';
 
--- name: succeed_few
+-- name: succeed_one
 -- One attempt that succeeded, fenced by worker and attempt: `succeed_own` for a handful.
--- ?1 seq  ?2 attempt  ?3 result  ?4 id  ?5 worker  ?6 now  ?7 default retention
+-- ?1 worker  ?2 now  ?3 default retention  ?4 seq  ?5 attempt  ?6 result  ?7 id
 -- Writes: jobs by rowid; jobs_running, jobs_ended.
 UPDATE jobs
-SET state = 'succeeded', outcome = 'succeeded', ended_at = ?6, result = ?3, taken = NULL, spent = NULL,
-    expires_at = ?6 + coalesce(retention, ?7)
-WHERE seq = ?1 AND +id = ?4 AND attempt = ?2 AND +worker = ?5 AND +state = 'running';
+SET state = 'succeeded', outcome = 'succeeded', ended_at = ?2, result = ?6, taken = NULL, spent = NULL,
+    expires_at = ?2 + coalesce(retention, ?3)
+WHERE seq = ?4 AND +id = ?7 AND attempt = ?5 AND +worker = ?1 AND +state = 'running';
 
 -- name: ended_keys
 -- What jobs that were just ended may hold: their tasks, queues and keys.   ?1 JSON array of seqs

@@ -1,11 +1,11 @@
 -- Jobs by id and number: how they are stored, changed and deleted.
 
 -- name: insert_job
--- A new job in the state that admission gave it.
+-- New jobs in the state that admission gave them. `taken` is the unique key: all are unfinished.
 -- Writes: jobs, its unique index on id, and the index of its state.
 INSERT INTO jobs (id, task, queue, tenant, priority, due, state, enqueued_at, args, uses, retry, timeout, unique_key,
                   metadata, retention, waiting_on, offered_by, units, refusals, headers, taken)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?13);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_with_extras
 -- Likewise of jobs that have more to be remembered than most (jobs.extras), or have ended.
@@ -35,9 +35,9 @@ WHERE seq = ?9;
 
 -- name: save_arguments
 -- What a restarted or updated job is given instead of what it had.
--- ?1 seq  ?2 args  ?3 uses (JSON)  ?4 metadata  ?5 headers
+-- ?1 seq  ?2 args  ?3 uses (JSON)  ?4 metadata  ?5 headers  ?6 share
 -- Writes: jobs by rowid.
-UPDATE jobs SET args = ?2, uses = ?3, metadata = ?4, headers = ?5 WHERE seq = ?1;
+UPDATE jobs SET args = ?2, uses = ?3, metadata = ?4, headers = ?5, share = ?6 WHERE seq = ?1;
 
 -- name: job_by_id
 -- A whole job by id.   ?1 id

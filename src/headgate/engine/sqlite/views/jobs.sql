@@ -10,7 +10,9 @@ SELECT id, state, task, queue, tenant, priority,
        strftime('%Y-%m-%dT%H:%M:%S', ended_at / 1000000, 'unixepoch') || printf('.%06dZ', ended_at % 1000000) AS ended_at,
        attempt, tries, worker,
        substr(waiting_on, instr(waiting_on, ':') + 1 + CAST(substr(waiting_on, 2, instr(waiting_on, ':') - 2) AS INTEGER)) AS waiting_on,
-       unique_key, cancel_requested, error, args, result, progress, metadata, headers
+       unique_key, cancel_requested, error, args, result, progress, metadata, headers,
+       share,
+       strftime('%Y-%m-%dT%H:%M:%S', start_by / 1000000, 'unixepoch') || printf('.%06dZ', start_by % 1000000) AS start_by
 FROM (
     SELECT * FROM main.jobs WHERE state = 'scheduled'
     UNION ALL SELECT * FROM main.jobs WHERE state = 'ready' AND set_aside = 0

@@ -122,12 +122,12 @@ function Window.when(meter, pace, units)
   while missing > 0 do
     local slice = Window.stored(meter, from)
     for i = 1, #slice, 2 do
-      local started, corrected = tonumber(slice[i + 1]), meter.corrected[slice[i]]
+      local started = tonumber(slice[i + 1])
       while added[place] and added[place].at < started do
         free(added[place].units, added[place].at)
         place = place + 1
       end
-      free(corrected and corrected.units or tonumber(string.match(slice[i], '^(%d+):')), started)
+      free(Window.units(meter, slice[i]), started)
     end
     if #slice < 100 then break end
     from = from + 50
@@ -190,24 +190,56 @@ function Window.correct(meter, pace, spent, units, job)
   end
 end
 
--- Whether nothing is there before `till` anyway.
-function Window.is_closed(meter, pace, till)
-  if meter.spent < pace.most then return false end
-  local first = Window.stored(meter, 0)[2]
-  first = first and tonumber(first) or meter.added[1] and meter.added[1].at
-  return first and first + pace.period >= till
+-- How many tokens a stored start has, as this step has corrected it.
+function Window.units(meter, name)
+  local corrected = meter.corrected[name]
+  return corrected and corrected.units or tonumber(string.match(name, '^(%d+):'))
 end
 
+-- All starts that count, as {at, side, units}; side 0.
+function Window.starts(meter)
+  local found, slice = {}, nil
+  repeat
+    slice = Window.stored(meter, #found)
+    for i = 1, #slice, 2 do
+      table.insert(found, {tonumber(slice[i + 1]), 0, Window.units(meter, slice[i])})
+    end
+  until #slice < 100
+  for _, start in ipairs(meter.added) do table.insert(found, {start.at, 0, start.units}) end
+  return found
+end
+
+-- Of what was spent, and of what a window has spent that opens in parts, at every time the larger: what leaves of both
+-- leaves once. A start leaves a microsecond later, so that a correction does not take what is left of it for the start.
 function Window.close(meter, pace, till)
   local parts = math.min(Rates.CLOSING_STEPS, pace.limit or 0)
-  if parts < 1 or Window.is_closed(meter, pace, till) then return end
-  meter.closed, meter.spent, meter.added, meter.corrected = true, 0, {}, {}
+  if parts < 1 then return end
+  local entries, left = Window.starts(meter), {[0] = 0, [1] = 0}
   for part = 0, parts - 1 do
     local units = math.floor(pace.most * (part + 1) / parts) - math.floor(pace.most * part / parts)
-    local at = till - pace.period + math.floor(pace.period * part / parts)
-    Window.add(meter, pace, units, at, format('%d:c%d:%d', units, part, till))
+    table.insert(entries, {till - pace.period + math.floor(pace.period * part / parts), 1, units})
   end
-  Write.score('windows', meter.ident, till + pace.period)
+  table.sort(entries, Window.leaves_before)
+  for _, entry in ipairs(entries) do left[entry[2]] = left[entry[2]] + entry[3] end
+  local most, last = math.max(left[0], left[1]), till
+  meter.closed, meter.spent, meter.added, meter.corrected = true, 0, {}, {}
+  for place, entry in ipairs(entries) do
+    left[entry[2]] = left[entry[2]] - entry[3]
+    local units = most - math.max(left[0], left[1])
+    if units > 0 then
+      last = entry[1] + 1 - entry[2]
+      Window.add(meter, pace, units, last, format('%d:c%d:%d', units, place, till))
+      most = most - units
+    end
+  end
+  Write.score('windows', meter.ident, last + pace.period)
+end
+
+function Window.leaves_before(one, other)
+  for i = 1, 3 do
+    if one[i] ~= other[i] then return one[i] < other[i] end
+  end
+  return false
 end
 
 function Window.forget(ident)

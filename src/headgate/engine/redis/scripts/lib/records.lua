@@ -76,10 +76,10 @@ function Store.brings(uses)
   return brings
 end
 
--- A need with other uses, or another retry policy.
-function Store.changed_need(need, uses, retry, updates)
+-- A need with other uses, another retry policy, or another share.
+function Store.changed_need(need, uses, retry, updates, share)
   local more = need.more
-  if updates then more = {need.share, need.by_time, need.unique_for, true} end
+  if updates then more = {share or need.share, need.by_time, need.unique_for, true} end
   local row = {need.task, need.queue, need.tenant, need.priority, uses, retry, need.unique, need.retention}
   row[9] = more or nil
   return Store.need(pack(row))

@@ -50,8 +50,9 @@ function Transitions.update(job, way, spec)
   Admission.give_back(job)
   Store.leave(job)
   local old = Store.specs[job.id] or call('GET', base .. 'spec:' .. job.id)
-  Store.specs[job.id] = Transitions.updated_spec(old, spec)
-  job.need = Store.changed_need(job.need, Transitions.uses_in(job.need, need.uses), job.need.retry, true)
+  local share = job.need.share and job.need.queue == need.queue and need.share
+  Store.specs[job.id] = Transitions.updated_spec(old, spec, share)
+  job.need = Store.changed_need(job.need, Transitions.uses_in(job.need, need.uses), job.need.retry, true, share)
   job.state, job.due, job.rank, job.start_by, job.waiting_on = 'scheduled', due, false, way.start_by, false
   job.offered_by, job.units, job.refusals, job.aside, job.readied = false, 0, false, false, false
   Store.enter(job)
@@ -59,13 +60,16 @@ function Transitions.update(job, way, spec)
   Transitions.come(job)
 end
 
--- What Python alone reads of a job (records.py: Spec), with arguments, uses, metadata and headers of another.
+-- What Python alone reads of a job (records.py: Spec), with arguments, uses, metadata, headers and maybe the share of
+-- another.
 Transitions.TAKEN_OVER = {[3] = true, [6] = true, [9] = true, [11] = true}
+Transitions.SHARE = 12
 
-function Transitions.updated_spec(old, new)
+function Transitions.updated_spec(old, new, share)
   local old_parts, new_parts = Transitions.parts(old), Transitions.parts(new)
   for place, part in ipairs(new_parts) do
-    if Transitions.TAKEN_OVER[place] or not old_parts[place] then old_parts[place] = part end
+    local taken = Transitions.TAKEN_OVER[place] or (share and place == Transitions.SHARE)
+    if taken or not old_parts[place] then old_parts[place] = part end
   end
   return string.char(0x90 + #old_parts) .. table.concat(old_parts)
 end
