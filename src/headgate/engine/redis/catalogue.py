@@ -113,7 +113,9 @@ FAMILIES: dict[str, Kind] = {
         "while used",
         "job → since when it holds a key, `r` for a reservation, `*` and its units if not one",
     ),
-    "share:": Kind("zset", "while used", "ready and waiting jobs with a share of a priority and queue, by share"),
+    "share:": Kind(
+        "zset", "while used", "ready and waiting jobs with a share of a priority and queue, by share"
+    ),
     "crowd:": Kind("zset", "while used", "ready and waiting jobs of a queue whose backlog loses its oldest"),
     "run:": Kind("zset", "while used", "what a worker runs, by arrival"),
     "stop:": Kind("zset", "while used", "which of these it was asked to stop"),
