@@ -121,7 +121,7 @@ def _settle_in(folder: Path) -> None:
     def at_work() -> bool:
         return len({each["pid"] for each in notes.of(notes.read(folder), "renewed", "asked")}) >= PROCESSES
 
-    eventually(at_work, "all processes to be at work", 60, every=0.2)
+    eventually(at_work, "all processes to be at work", 300, every=0.2)
 
 
 def _rest(place: Place, fleet: Fleet) -> Final:
