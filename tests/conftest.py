@@ -16,6 +16,11 @@ from tests.support import postgres_binaries, postgres_server
 
 A_WHILE = 3
 """Seconds that a test takes about whose marker does not say."""
+A_MOMENT = 0.5
+PROGRAMS = frozenset(
+    {"browser", "cli", "django", "docs", "frameworks", "postgres", "processes", "redis", "web", "worker"}
+)
+"""Suites of which many tests run programs or wait, and take a moment each; those of others take milliseconds."""
 REDIS, OLD_REDIS, POSTGRES = ("valkey", "redis"), ("redis6",), ("postgres",)
 
 
@@ -36,9 +41,9 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Mark them before `-m` chooses, so that the fast part can leave them out. What takes long comes first, however the
-    others were shuffled: it mostly waits, while other processes of the run compute, and none of them is left with a
-    long test at the end."""
+    """Mark them before `-m` chooses, so that the fast part can leave them out. What takes longer comes first, however
+    all was shuffled: it mostly waits, while other processes of the run compute, and none is left with a long test
+    at the end."""
     for item in items:
         if _runs_on(item, POSTGRES):
             item.add_marker(pytest.mark.postgres)
@@ -51,9 +56,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
 
 
 def _seconds(item: pytest.Item) -> float:
-    """How long a test takes about: 0 unless it is slow."""
+    """How long a test takes about."""
     marker = item.get_closest_marker("slow")
-    return 0 if marker is None else (*marker.args, A_WHILE)[0]
+    if marker is None:
+        return A_MOMENT if item.path.parent.name in PROGRAMS else 0
+    return (*marker.args, A_WHILE)[0]
 
 
 def _runs_on(item: pytest.Item, kinds: tuple[str, ...]) -> bool:

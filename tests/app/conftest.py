@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,3 +31,11 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def app(store_url: str, headgate_app: AppFactory, clock: Clock) -> App:
     return headgate_app(url=store_url, clock=clock)
+
+
+@pytest.fixture
+async def real_time(store_url: str) -> AsyncIterator[App]:
+    """An app by the store's own clock; the audit finds nothing at the end."""
+    async with App(store_url) as app:
+        yield app
+        assert (await app.audit()).ok

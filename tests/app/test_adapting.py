@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from headgate import Adapt, App, ConcurrencyLimit, ConfigError, Throttled
-from tests.support.stores import STORES, fresh_url
 
 
 class Service:
@@ -29,31 +27,17 @@ class Service:
         self.busy -= 1
 
 
-@pytest.fixture(params=["memory", *STORES])
-async def learner(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[App]:
-    """An app by the store's own clock; the audit finds nothing at the end."""
-    if request.param == "memory":
-        async with App("memory://") as app:
-            yield app
-            assert (await app.audit()).ok
-        return
-    with fresh_url(request.param, tmp_path) as url:
-        async with App(url) as app:
-            yield app
-            assert (await app.audit()).ok
-
-
-async def test_a_limit_learns_what_a_service_bears(learner: App):
+async def test_a_limit_learns_what_a_service_bears(real_time: App):
     service = Service(4)
 
-    @learner.task(limits=[ConcurrencyLimit(40, scope="account", key="one", adapt=Adapt(slow=0))])
+    @real_time.task(limits=[ConcurrencyLimit(40, scope="account", key="one", adapt=Adapt(slow=0))])
     async def call() -> None:
         await service.call()
 
-    await learner.enqueue_many(call.job() for _ in range(250))
+    await real_time.enqueue_many(call.job() for _ in range(250))
     number = 0
-    async with learner.worker(concurrency=60):
-        async for limits in until_idle(learner):
+    async with real_time.worker(concurrency=60):
+        async for limits in until_idle(real_time):
             number = limits["account=one"]
     assert 2 <= number <= 6
     late = service.refused[-100:]
@@ -68,18 +52,18 @@ async def until_idle(app: App) -> AsyncIterator[dict[str, int]]:
         yield {limit.key: limit.max for limit in await app.limits() if limit.max is not None}
 
 
-async def test_an_operator_is_not_overruled(learner: App):
+async def test_an_operator_is_not_overruled(real_time: App):
     service = Service(2)
 
-    @learner.task(limits=[ConcurrencyLimit(20, scope="account", key="one", adapt=Adapt(slow=0))])
+    @real_time.task(limits=[ConcurrencyLimit(20, scope="account", key="one", adapt=Adapt(slow=0))])
     async def call() -> None:
         await service.call()
 
-    await learner.open()
-    await learner.set_limit("account=one", 3, by="ops")
-    await learner.enqueue_many(call.job() for _ in range(30))
-    async with learner.worker(concurrency=60):
-        async for limits in until_idle(learner):
+    await real_time.open()
+    await real_time.set_limit("account=one", 3, by="ops")
+    await real_time.enqueue_many(call.job() for _ in range(30))
+    async with real_time.worker(concurrency=60):
+        async for limits in until_idle(real_time):
             assert limits["account=one"] == 3
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from headgate import App, CancelJob, FailJob, HeadgateError, PayloadError, current_job
 from headgate.testing import Clock, assert_enqueued, assert_not_enqueued, fake_job, use_store
 from headgate.testing.plugin import AppFactory
+from tests.support.plain_pytest import PYTEST
 
 project = App("sqlite:///of-the-project.db")
 
@@ -78,9 +78,7 @@ def test_a_store_that_does_not_fit_together_fails_the_test(tmp_path: Path):
         "    monkeypatch.setattr(headgate.engine.rules.audit, 'audit', lambda snapshot: ['job x is lost'])\n"
         "    headgate_app().open_sync()\n"
     )
-    outcome = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", str(tmp_path)], capture_output=True, text=True
-    )
+    outcome = subprocess.run([*PYTEST, str(tmp_path)], capture_output=True, text=True)
     assert "1 passed, 1 error" in outcome.stdout
     assert "the store does not fit together:\njob x is lost" in outcome.stdout
 

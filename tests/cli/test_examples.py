@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.plain_pytest import PYTEST
+
 pytestmark = pytest.mark.slow  # whole programs, some of which wait for real seconds
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 PROMISES = {
@@ -38,18 +40,7 @@ def test_an_example_does_what_it_says(name: str, tmp_path: Path) -> None:
 
 
 def test_the_example_of_a_test_passes_under_pytest(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        "/dev/null",
-        "--rootdir",
-        ".",
-    ]
+    command = [*PYTEST, "-c", "/dev/null", "--rootdir", "."]
     file = str(EXAMPLES / "testing_your_tasks.py")
     done = subprocess.run(
         [*command, "-o", "asyncio_mode=auto", file], cwd=tmp_path, capture_output=True, text=True, timeout=60

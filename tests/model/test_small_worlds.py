@@ -11,8 +11,8 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -75,54 +75,68 @@ PLANS = {
 }
 
 
-class World:
-    """One state: the store, copied for every move from it, and the worker's mind."""
+class Store:
+    """A state of the store. What a verb makes of it is found out once, whatever the worker's mind then is."""
 
-    def __init__(self, engine: MemoryEngine, mind: Mind, changes: int, crashes: int) -> None:
+    def __init__(self, engine: MemoryEngine, known: dict[Any, Store]) -> None:
         self.engine = engine
-        self.mind = mind
-        self.changes = changes
-        self.crashes = crashes
-        self.came_from: tuple[World, str] | None = None
-        self.stored: bytes | None = None
+        self.known = known
+        self.checked = False
+        self._pickled = pickle.dumps(engine._store, pickle.HIGHEST_PROTOCOL)
+        self._led_to: dict[Hashable, tuple[Store, Any]] = {}
+        self._running: dict[str, set[Pair]] | None = None
 
-    def copy(self) -> World:
-        """With a store of its own, to be changed."""
-        engine = MemoryEngine(SETTINGS)
-        if self.stored is None:
-            self.stored = pickle.dumps(self.engine._store, pickle.HIGHEST_PROTOCOL)
-        engine._store = pickle.loads(self.stored)
-        return World(engine, self.mind, self.changes, self.crashes)
+    def do(self, what: Hashable, verb: Callable[[MemoryEngine], Any]) -> tuple[Store, Any]:
+        """The state that comes of a verb, and its answer. `what` tells verbs apart."""
+        if what not in self._led_to:
+            engine = MemoryEngine(SETTINGS)
+            engine._store = pickle.loads(self._pickled)
+            answer = verb(engine)
+            key = state(engine)
+            if key not in self.known:
+                self.known[key] = Store(engine, self.known)
+            self._led_to[what] = self.known[key], answer
+        return self._led_to[what]
+
+    def runs(self, worker: str) -> set[Pair]:
+        """What the store thinks that a worker runs."""
+        if self._running is None:
+            self._running = defaultdict(set)
+            for view in run(self.engine.snapshot(now=START)).jobs:
+                if view.state is JobState.RUNNING:
+                    self._running[view.worker].add((view.id, view.attempt))
+        return self._running[worker]
+
+
+def state(engine: MemoryEngine) -> Hashable:
+    """What tells one state of a store from another."""
+    store = engine._store
+    jobs = tuple(
+        (
+            job.id, job.state, job.waiting_on, job.offered_by, job.refusals, job.worker, job.attempt, job.tries,
+            job.cancel_requested, job.suspicion, job.lost, job.set_aside,
+        )
+        for job in store.jobs.values()
+    )  # fmt: skip
+    holders = frozenset(
+        (key, id, holding.reserved) for key, held in store.holders.items() for id, holding in held.items()
+    )
+    numbers = tuple((name, entry.number) for name, entry in sorted(store.workers.items()))
+    rules = frozenset((scope, override.max) for scope, override in store.book.overrides.items())
+    return jobs, holders, numbers, rules
+
+
+class World(NamedTuple):
+    """One state: the store, the worker's mind, and how often an operator and death have come."""
+
+    store: Store
+    mind: Mind
+    changes: int = 0
+    crashes: int = 0
 
     def think(self, mind: Mind) -> World:
         """Only the worker's mind is another one."""
-        return World(self.engine, mind, self.changes, self.crashes)
-
-    def key(self) -> Any:
-        """What tells one state from another."""
-        store = self.engine._store
-        jobs = tuple(
-            (
-                job.id, job.state, job.waiting_on, job.offered_by, job.refusals, job.worker, job.attempt, job.tries,
-                job.cancel_requested, job.suspicion, job.lost, job.set_aside,
-            )
-            for job in store.jobs.values()
-        )  # fmt: skip
-        holders = frozenset(
-            (key, id, holding.reserved) for key, held in store.holders.items() for id, holding in held.items()
-        )
-        numbers = tuple((name, entry.number) for name, entry in sorted(store.workers.items()))
-        rules = frozenset((scope, override.max) for scope, override in store.book.overrides.items())
-        return jobs, holders, numbers, rules, self.mind, self.changes, self.crashes
-
-    def history(self) -> str:
-        """How the world came to be so."""
-        steps: list[str] = []
-        world = self
-        while world.came_from is not None:
-            world, what = world.came_from
-            steps.append(what)
-        return " ← ".join(steps)
+        return self._replace(mind=mind)
 
 
 def run(verb: Any) -> Any:
@@ -148,7 +162,7 @@ def first(plan: Plan) -> World:
     for id, names, queue in plan.jobs:
         uses = canonical((Key(name), 1) for name in names)
         run(engine.enqueue([NewJob(id, "t", queue, uses=uses, retry=retry)], now=START))
-    return World(engine, Mind(), 0, 0)
+    return World(Store(engine, {}), Mind())
 
 
 def moves(plan: Plan, world: World) -> Iterator[tuple[str, World]]:
@@ -178,8 +192,10 @@ def _deliveries(plan: Plan, world: World) -> Iterator[tuple[str, World]]:
     """Each message on its way arrives: once, or once more later; its answer is heard or lost; or it never arrives."""
     for message in world.mind.flight:
         gone = world.mind._replace(flight=world.mind.flight - {message})
-        after = world.copy()
-        answer = _deliver(plan, after, message)
+        store, answer = world.store.do(
+            message, lambda engine, message=message: _deliver(plan, engine, message)
+        )
+        after = world._replace(store=store)
         for mind in (gone, world.mind):
             yield f"{message} arrives, its answer is lost", after.think(mind)
             if answer is not None and world.mind.pending == message:
@@ -187,14 +203,14 @@ def _deliveries(plan: Plan, world: World) -> Iterator[tuple[str, World]]:
         yield f"{message} is lost", world.think(gone)
 
 
-def _deliver(plan: Plan, world: World, message: Message) -> frozenset[Pair] | None:
+def _deliver(plan: Plan, engine: MemoryEngine, message: Message) -> frozenset[Pair] | None:
     try:
         if message.known is not None:
             known = sorted(message.known)
-            verb = world.engine.resume_worker(message.worker, message.number, known, now=START)
+            verb = engine.resume_worker(message.worker, message.number, known, now=START)
             return frozenset(run(verb).alive)
         reports = [_report(plan, *report) for report in message.reports]
-        verb = world.engine.exchange(message.worker, reports, 1, number=message.number, now=START)
+        verb = engine.exchange(message.worker, reports, 1, number=message.number, now=START)
         answer = run(verb)
         return frozenset((attempt.job, attempt.number) for attempt in answer.attempts)
     except (StaleMessage, LeaseLost):
@@ -218,19 +234,22 @@ def _hear(mind: Mind, message: Message, answer: frozenset[Pair]) -> Mind:
 def _steering(plan: Plan, world: World) -> Iterator[tuple[str, World]]:
     if plan.operator and world.changes < 1:
         for verb, change in _changes(plan):
-            after = world.copy()
-            after.changes += 1
-            change(after.engine)
-            yield verb, after
+            store, _ = world.store.do(verb, change)
+            yield verb, world._replace(store=store, changes=world.changes + 1)
     if world.crashes < 1:
-        after = world.copy()
-        after.crashes += 1
-        run(after.engine.report_lost([world.mind.worker], now=START))
-        register(after.engine, "heir")
-        after.mind = Mind("heir", flight=world.mind.flight)
+        worker = world.mind.worker
+        store, _ = world.store.do(("dies", worker), lambda engine: _die(engine, worker))
+        mind = Mind("heir", flight=world.mind.flight)
+        after = world._replace(store=store, mind=mind, crashes=world.crashes + 1)
         yield "the worker dies, and another one comes while its messages are still on their way", after
     if plan.other:
-        yield from _other(world)
+        store, _ = world.store.do("other", _other)
+        yield "the other worker exchanges", world._replace(store=store)
+
+
+def _die(engine: MemoryEngine, worker: str) -> None:
+    run(engine.report_lost([worker], now=START))
+    register(engine, "heir")
 
 
 def _changes(plan: Plan) -> Iterator[tuple[str, Any]]:
@@ -246,50 +265,62 @@ def _changes(plan: Plan) -> Iterator[tuple[str, Any]]:
             )
 
 
-def _other(world: World) -> Iterator[tuple[str, World]]:
+def _other(engine: MemoryEngine) -> None:
     """Another worker, on which nothing is ever lost."""
-    after = world.copy()
-    running = list(after.engine._store.running.get("other", {}).values())
+    running = list(engine._store.running.get("other", {}).values())
     reports = [Succeeded(job.id, job.attempt) for job in running]
-    run(after.engine.exchange("other", reports, 0 if running else 1, now=START))
-    yield "the other worker exchanges", after
+    run(engine.exchange("other", reports, 0 if running else 1, now=START))
 
 
-def check(plan: Plan, world: World) -> None:
-    """What holds in every state."""
-    snapshot = run(world.engine.snapshot(now=START))
-    assert audit(snapshot) == [], world.history()
-    overridden = {scope[0]: override.max for scope, override in world.engine._store.book.overrides.items()}
+def check_store(plan: Plan, store: Store) -> None:
+    """What holds in every state of the store."""
+    snapshot = run(store.engine.snapshot(now=START))
+    assert audit(snapshot) == []
+    overridden = {scope[0]: override.max for scope, override in store.engine._store.book.overrides.items()}
     for name, most in plan.maxima:
         running = len(snapshot.holders.get(Key(name).ident, {}))
         bound = max(most, overridden.get(name) or 0)
-        assert running <= bound, f"{running} hold {name}: {world.history()}"
+        assert running <= bound, f"{running} hold {name}"
+
+
+def check(world: World) -> None:
+    """What holds whenever the worker is in no doubt."""
     mind = world.mind
     if mind.pending is None and not mind.doubt:
-        runs = {
-            (view.id, view.attempt)
-            for view in snapshot.jobs
-            if view.state is JobState.RUNNING and view.worker == mind.worker
-        }
+        runs = world.store.runs(mind.worker)
         mine = mind.has | {report[:2] for report in mind.outbox}
-        assert mind.has <= runs <= mine, f"the store says {runs}, the worker has {mine}: {world.history()}"
+        assert mind.has <= runs <= mine, f"the store says {runs}, the worker has {mine}"
 
 
 def explore(plan: Plan, most: int) -> int:
     """How many distinct states were checked."""
     start = first(plan)
-    seen, todo = {start.key()}, deque([start])
-    while todo and len(seen) < most:
+    todo = deque([start])
+    came_from: dict[World, tuple[World, str] | None] = {start: None}
+    while todo and len(came_from) < most:
         world = todo.popleft()
         for what, after in moves(plan, world):
-            key = after.key()
-            if key not in seen:
-                seen.add(key)
-                after.came_from = world, what
-                check(plan, after)
+            if after not in came_from:
+                came_from[after] = world, what
+                try:
+                    if not after.store.checked:
+                        check_store(plan, after.store)
+                        after.store.checked = True
+                    check(after)
+                except AssertionError as error:
+                    raise AssertionError(f"{error}: {_history(came_from, after)}") from None
                 todo.append(after)
-        world.stored = None
-    return len(seen)
+    return len(came_from)
+
+
+def _history(came_from: Mapping[World, tuple[World, str] | None], world: World) -> str:
+    """How the world came to be so."""
+    steps: list[str] = []
+    before = came_from[world]
+    while before is not None:
+        steps.append(before[1])
+        before = came_from[before[0]]
+    return " ← ".join(steps)
 
 
 STATES = int(os.environ.get("HEADGATE_WORLD_STATES", "34000"))

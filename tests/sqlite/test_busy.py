@@ -81,7 +81,7 @@ async def test_a_group_gives_up_together_and_not_one_timeout_after_another(
         other.hear()
     assert all(isinstance(result, EngineUnavailable) for result in results)
     assert len({id(result) for result in results}) == 50, "each caller has an exception of its own"
-    assert took < 10 * 0.2
+    assert took < 50 * 0.2 / 2
     assert await engine.count(Filter()) == 0
 
 

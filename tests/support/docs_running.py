@@ -22,6 +22,7 @@ from typing import Any
 
 from headgate import App
 from tests.support.docs_pages import Block
+from tests.support.plain_pytest import PYTEST
 
 PROGRAM_SECONDS = 60
 
@@ -80,9 +81,9 @@ def _run(block: Block, names: dict[str, Any], folder: Path, runner: asyncio.Runn
 
 def _run_file(block: Block, name: str, folder: Path) -> str:
     (folder / name).write_text(block.text + "\n", "utf-8")
-    by = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
+    by = PYTEST if name.startswith("test_") else [sys.executable]
     done = subprocess.run(
-        [sys.executable, *by, name],
+        [*by, name],
         cwd=folder, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"{block.where} as {name} failed:\n{done.stdout}{done.stderr}"

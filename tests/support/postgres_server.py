@@ -229,6 +229,29 @@ def shared_server() -> PostgresProcess:
     return server
 
 
+CLEAN = """
+CREATE FUNCTION pg_temp.clean(p_schema text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_name text;
+BEGIN
+    FOR v_name IN SELECT tablename FROM pg_tables WHERE schemaname = p_schema AND tablename <> 'meta' LOOP
+        EXECUTE format('DELETE FROM %I.%I', p_schema, v_name);
+    END LOOP;
+END $$
+"""
+
+
+@cache
+def _cleaner(process: int) -> Any:
+    """A connection of this process that stays: a new one takes longer than what it is made for."""
+    import psycopg
+
+    connection = psycopg.connect(shared_server().dsn, autocommit=True)
+    connection.execute(CLEAN)
+    atexit.register(connection.close)
+    return connection
+
+
 _stock: list[str] = []
 _made = 0
 
@@ -238,13 +261,7 @@ def borrow_schema() -> str:
     global _made
     if _stock:
         schema = _stock.pop()
-        tables = shared_server().execute(
-            "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables "
-            "WHERE schemaname = %s AND tablename <> 'meta'",
-            schema,
-        )
-        if tables:
-            shared_server().execute(";".join(f"DELETE FROM {name}" for (name,) in tables))
+        _cleaner(os.getpid()).execute("SELECT pg_temp.clean(%s)", [schema])
         return schema
     _made += 1
     return f'test "{_made}" %s :p1 headgate.jobs schéma'

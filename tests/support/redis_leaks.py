@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections import Counter
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import redis
@@ -12,20 +16,30 @@ from headgate.engine.redis.records import Life, Need, read_record
 from headgate.keys import Key
 from tests.support.redis_servers import RedisProcess
 
+ALL = Path(__file__).with_suffix(".lua").read_text()
+AT_ONCE = 500
 ENDED = ("succeeded", "failed", "cancelled")
 UNSTARTED = ("scheduled", "ready", "waiting")
 
 
 def check_and_clear(process: RedisProcess, prefix: str) -> None:
     """Check all partitions of a prefix, then delete them."""
-    with process.client() as client:
-        keys: list[bytes] = list(client.scan_iter(match=f"{{{prefix}:p*", count=10_000))
-        try:
-            problems = leaks(client, keys)
-        finally:
-            for start in range(0, len(keys), 1000):
-                client.delete(*keys[start : start + 1000])
+    client = _client(process, os.getpid())
+    keys: list[bytes] = list(client.scan_iter(match=f"{{{prefix}:p*", count=10_000))
+    try:
+        problems = leaks(client, keys)
+    finally:
+        for start in range(0, len(keys), 1000):
+            client.delete(*keys[start : start + 1000])
     assert problems == [], "\n".join(problems)
+
+
+@cache
+def _client(process: RedisProcess, pid: int) -> redis.Redis:
+    """One of this process that stays connected: thousands of tests ask by it."""
+    client = process.client()
+    atexit.register(client.close)
+    return client
 
 
 def check_all(process: RedisProcess) -> None:
@@ -52,25 +66,25 @@ def leaks(client: redis.Redis, keys: list[bytes]) -> list[str]:
 
 
 class _Partition:
+    """All that a partition has, read in a few round trips."""
+
     def __init__(self, client: redis.Redis, tag: bytes, names: list[bytes]) -> None:
-        self.client: Any = client
         self.tag = tag
         self.names = [name.decode() for name in names]
+        self.told: list[tuple[str, int]] = []
+        self.stored: dict[str, Any] = {}
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            answers: Any = client.eval(ALL, len(some), *(tag + name for name in some))
+            for name, (kind, expiry, held) in zip(some, answers, strict=True):
+                self.told.append((kind.decode(), expiry))
+                pairs = kind == b"hash"
+                self.stored[name.decode()] = dict(zip(held[::2], held[1::2], strict=True)) if pairs else held
         self.jobs: dict[str, tuple[Need, Life]] = {}
-        ids = [name for name in self.names if name.startswith("job:")]
-        for name, record in zip(ids, self._each("get", ids), strict=True):
-            life, need = read_record(record)
-            self.jobs[name[4:]] = (need, life)
-
-    def _each(self, command: str, names: list[str]) -> list[Any]:
-        """The answers to a command for many keys, in a few round trips."""
-        answers: list[Any] = []
-        for start in range(0, len(names), 2000):
-            with self.client.pipeline(transaction=False) as pipe:
-                for name in names[start : start + 2000]:
-                    getattr(pipe, command)(self.tag + name.encode())
-                answers += pipe.execute()
-        return answers
+        for name in self.names:
+            if name.startswith("job:"):
+                life, need = read_record(self.stored[name])
+                self.jobs[name[4:]] = (need, life)
 
     def problems(self) -> list[str]:
         found = self._strangers()
@@ -93,9 +107,8 @@ class _Partition:
         return [f"{self.tag.decode()}{problem}" for problem in found]
 
     def _strangers(self) -> list[str]:
-        types, expiries = self._each("type", self.names), self._each("ttl", self.names)
-        told = zip(self.names, types, expiries, strict=True)
-        return [problem for name, type, ttl in told for problem in _stranger(name, type.decode(), ttl)]
+        told = zip(self.names, self.told, strict=True)
+        return [problem for name, (type, ttl) in told for problem in _stranger(name, type, ttl)]
 
     def _counts(self) -> dict[str, int]:
         return dict(Counter(f"{life.state}:{need.queue}" for need, life in self.jobs.values()))
@@ -108,16 +121,16 @@ class _Partition:
         return dict(total)
 
     def _differs(self, name: str, wanted: dict[str, int]) -> list[str]:
-        stored = {f.decode(): int(n) for f, n in self.client.hgetall(self.tag + name.encode()).items()}
+        stored = {field.decode(): int(number) for field, number in self.stored.get(name, {}).items()}
         return [] if stored == wanted else [f"{name} is {stored}, but the jobs say {wanted}"]
 
     def _members(self, name: str, wanted: set[str]) -> list[str]:
-        stored = {member.decode() for member in self.client.zrange(self.tag + name.encode(), 0, -1)}
+        stored = set(self._all(name))
         return [] if stored == wanted else [f"{name} differs from the jobs by {stored ^ wanted}"]
 
     def _by_state(self) -> list[str]:
         """Jobs are listed, or counted in their block, by state, except those of older data that no sweep has met."""
-        unindexed = int(self.client.hget(self.tag + b"meta", "unindexed") or -1)
+        unindexed = int(self.stored.get("meta", {}).get(b"unindexed") or -1)
         found: list[str] = []
         for state in ("failed", "cancelled"):
             late = {id for id in self._ids(state) if self.jobs[id][1].seq <= unindexed}
@@ -139,10 +152,7 @@ class _Partition:
 
     def _all(self, name: str) -> list[str]:
         """The members of a collection, or the fields of a hash."""
-        key = self.tag + name.encode()
-        kind = SINGLE.get(name) or FAMILIES[name.partition(":")[0] + ":"]
-        read = {"zset": lambda: self.client.zrange(key, 0, -1), "hash": lambda: self.client.hkeys(key)}
-        return [m.decode() for m in read.get(kind.type, lambda: self.client.smembers(key))()]
+        return [member.decode() for member in self.stored.get(name, ())]
 
     def _family(self, start: str) -> set[str]:
         return {name.removeprefix(start) for name in self.names if name.startswith(start)}
@@ -186,7 +196,7 @@ class _Partition:
             for key, kept in life.holds.items():
                 units = 1 if isinstance(kept, bool) else abs(kept)
                 wanted[key] += units - 1
-                stored: Any = self.client.hget(self.tag + f"held:{key}".encode(), id)
+                stored = self.stored.get(f"held:{key}", {}).get(id.encode())
                 if int((stored or b"").decode().partition("*")[2] or 1) != units:
                     found.append(f"held:{key} has {stored} of {id}, which has {units}")
         return found + self._differs("larger", {key: units for key, units in wanted.items() if units})
@@ -290,7 +300,7 @@ class _Partition:
             ids = [
                 member[skip + line.startswith("suspect:") :].decode()
                 for line in lines
-                for member in self.client.zrange(self.tag + line.encode(), 0, -1)
+                for member in self.stored[line]
             ]
             wanted = sorted(id for id, (_, life) in self.jobs.items() if life.state == state)
             if sorted(ids) != wanted:

@@ -15,9 +15,10 @@ from headgate.engine.memory import MemoryEngine
 from headgate.engine.redis import RedisEngine
 from headgate.engine.redis.url import parse
 from headgate.engine.sqlite import SqliteEngine
-from tests.support import postgres_server, redis_faults
+from tests.support import postgres_server, postgres_sessions, redis_faults
 from tests.support.redis_leaks import check_and_clear
 from tests.support.redis_servers import binary, fresh_prefix, shared
+from tests.support.sqlite_files import put_empty_store
 
 
 class Server(ABC):
@@ -73,7 +74,10 @@ class SqliteServer(Server):
     ledger = "headgate.engine.sqlite.ledger.SqliteLedger"
 
     def connect(self) -> Engine:
-        return SqliteEngine(self.directory / "jobs.db", self.settings)
+        file = self.directory / "jobs.db"
+        if not file.exists():
+            put_empty_store(file)
+        return SqliteEngine(file, self.settings)
 
 
 class PostgresServer(Server):
@@ -83,6 +87,7 @@ class PostgresServer(Server):
         super().__init__(directory, settings)
         self.process = postgres_server.shared_server()
         self.schema = postgres_server.borrow_schema()
+        self.patch = postgres_sessions.kept()
 
     def connect(self) -> Engine:
         from tests.support.postgres_met import MetPostgresEngine
@@ -91,6 +96,7 @@ class PostgresServer(Server):
 
     async def close(self) -> None:
         await super().close()
+        self.patch.undo()
         postgres_server.give_back_schema(self.schema)
 
     @contextmanager

@@ -322,3 +322,22 @@ def test_a_timer_on_which_nobody_waits_is_a_problem() -> None:
 
 def test_a_timer_of_a_concurrency_key_is_a_problem() -> None:
     assert only(snapshot(timers={A: 150})) == "a timer is armed for 'A', on which no job waits"
+
+
+def test_a_running_job_before_the_virtual_time_of_its_shares_is_no_problem() -> None:
+    runs = view("j", JobState.RUNNING, tag=20_000, share="a")
+    assert audit(snapshot(runs, virtual={("default", 50): 20_000})) == []
+    assert audit(snapshot(runs)) == [], "a store may leave that to the next start"
+
+
+@pytest.mark.parametrize(
+    "virtual", [{}, {("default", 50): 19_999}, {("default", 49): 20_000}, {("other", 50): 20_000}]
+)
+def test_shares_that_have_not_come_as_far_as_a_running_job_are_a_problem(
+    virtual: dict[tuple[str, int], int],
+) -> None:
+    runs = view("j", JobState.RUNNING, tag=20_000, share="a")
+    come = virtual.get(("default", 50), 0)
+    assert only(snapshot(runs, virtual=virtual)) == (
+        f"job 'j' runs with tag 20000, but the shares of queue 'default' have come to {come}"
+    )

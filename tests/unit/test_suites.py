@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.plain_pytest import PYTEST
 
 TESTS = Path(__file__).parents[1]
 SUITES = {folder.name for folder in TESTS.iterdir() if any(folder.glob("test_*.py"))}
@@ -36,6 +37,6 @@ def test_the_table_of_suites_names_each():
 @pytest.mark.parametrize(("chosen", "count"), [("postgres", 13), ("not postgres", 0)])
 def test_markers_are_there_when_tests_are_chosen_by_them(chosen: str, count: int):
     file = TESTS / "postgres" / "test_order.py"
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", chosen, str(file)]
+    command = [*PYTEST, "--collect-only", "-m", chosen, str(file)]
     listed = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=False).stdout
     assert listed.count("::") == count

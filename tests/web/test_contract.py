@@ -54,6 +54,7 @@ def schema() -> Iterator[schemathesis.BaseSchema]:
         yield schemathesis.openapi.from_url(document, wait_for_schema=PATIENCE)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("method", "path"), PATHS)
 def test_no_request_is_answered_in_a_way_that_the_document_does_not_know(
     schema: schemathesis.BaseSchema, method: str, path: str

@@ -80,6 +80,23 @@ async def test_a_waiting_job_is_explained_with_its_keys(app: App, reader):
     assert "POST /jobs/" in text, "it can be cancelled"
 
 
+async def test_shares_are_shown_with_their_weights_and_jobs(app: App, reader):
+    app.queue("ai", share_by="tenant", weights={"acme": 2})
+
+    @app.task(queue="ai")
+    async def ask() -> None: ...
+
+    for number in range(55):
+        await ask.options(tenant=f"t{number:02}").enqueue()
+    await app.set_share("t00", 0.5, by="ops", why="a crawler", until=60)
+    text = (await reader.get("/queues")).text
+    assert re.search(r"ops <span class=\"muted\">a crawler,\s+until", text)
+    assert "t47" in text
+    assert "t54" not in text
+    (after,) = re.findall(r"/queues\?after=[^\"&]+", text)
+    assert "t54" in (await reader.get(after)).text
+
+
 async def test_a_key_says_what_happens_where_there_is_no_room(app: App, reader):
     @app.task(limits=[ConcurrencyLimit("user", max_concurrent=1, scope="user", max_waiting=5)])
     async def work(user: int) -> None: ...

@@ -8,27 +8,21 @@ import typer
 
 from headgate.cli.exits import FAILED
 from headgate.cli.options import AppName, Factory, Json, Url
+from headgate.cli.overriding import SHOWN, Size, shown
 from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
 if TYPE_CHECKING:
     from headgate.app.app import App
-    from headgate.app.info import LimitInfo, OverrideInfo
+    from headgate.app.info import LimitInfo
 
 USUAL = 7
 """How many columns are shown whether there is anything in them or not."""
-SHOWN = 100
-"""How many limits and keys people see of a store that may have a million."""
 
 
 def limits(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this limit and its keys.")] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(
-            "--size", "-n", min=1, help="Show at most so many.", show_default=f"{SHOWN}; all with --json"
-        ),
-    ] = None,
+    size: Size = None,
     after: Annotated[
         str | None, typer.Option("--after", metavar="KEY", help="Go on after this key of the last page.")
     ] = None,
@@ -76,7 +70,7 @@ def limits(
                 _max(limit),
                 "" if limit.kind == "rate" else _at_least(limit.held, limit),
                 _at_least(limit.waiting, limit),
-                "" if limit.override is None else _override(limit.override, limit.declared),
+                shown(limit.override, "no limit" if limit.declared is None else str(limit.declared)),
                 "; ".join(when_no_room(limit)) if limit.key == limit.name else "",
                 "" if limit.key == limit.name and limit.name in keyed else _now(limit),
             )
@@ -152,12 +146,3 @@ def _now(limit: LimitInfo) -> str:
     if limit.reason:
         words.append(limit.reason)
     return "; ".join(words)
-
-
-def _override(override: OverrideInfo, declared: int | None) -> str:
-    from headgate.cli.times import ago
-
-    words = [f"instead of {'no limit' if declared is None else declared}", f"set {ago(override.at)}"]
-    words += [f"by {override.by}"] if override.by else []
-    words += [f"ends {ago(override.until)}"] if override.until else []
-    return ", ".join(words) + (f": {override.why}" if override.why else "")

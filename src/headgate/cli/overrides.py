@@ -8,8 +8,8 @@ import typer
 from typer.core import TyperCommand
 
 from headgate.cli.exits import FAILED, fail
-from headgate.cli.login import login
 from headgate.cli.options import AppName, Factory, Json, Url
+from headgate.cli.overriding import By, Ends, Why, said
 from headgate.cli.store import open_store
 from headgate.errors import ConfigError
 
@@ -47,14 +47,9 @@ def set_limit(
     max: Annotated[
         str, typer.Argument(metavar="MAX", help="The number; 0 closes the key, none lifts the limit.")
     ],
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for later readers.")] = "",
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Your name (default: the login).")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="End it by itself: 30m, 2h, or a time with zone."),
-    ] = None,
+    why: Why = "",
+    by: By = None,
+    until: Ends = None,
     tenant: OfTenant = None,
     json: Json = False,
     url: Url = None,
@@ -71,14 +66,11 @@ def set_limit(
     --json prints one object: key, max, tenant, changed.
     """
     from headgate.cli.show import json_line, say
-    from headgate.cli.times import until as parse_until
 
     number = _number(max)
-    ends = None if until is None else parse_until(until, "--until")
+    given = said(why, by, until)
     with open_store(url, app, factory=factory) as opened:
-        opened.set_limit_sync(
-            key, number, by=login() if by is None else by, why=why, until=ends, tenant=tenant
-        )
+        opened.set_limit_sync(key, number, tenant=tenant, **given)
     if json:
         json_line({"key": key, "max": number, "tenant": tenant, "changed": True})
     else:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from headgate.cli.exits import fail
-from headgate.cli.login import login
 from headgate.cli.options import AppName, Factory, Json, Url
+from headgate.cli.overriding import SHOWN, By, Ends, Size, Why, said, shown
 from headgate.cli.store import open_store
 from headgate.errors import ConfigError
-
-if TYPE_CHECKING:
-    from headgate.app.fair_shares import WeightInfo
 
 Share = Annotated[
     str, typer.Argument(metavar="SHARE", help="The share: a tenant, or what the queue is shared by.")
 ]
-SHOWN = 100
 
 share = typer.Typer(
     name="share",
@@ -30,12 +26,7 @@ share = typer.Typer(
 
 @share.command("list")
 def list_shares(
-    size: Annotated[
-        int | None,
-        typer.Option(
-            "--size", "-n", min=1, help="Show at most so many.", show_default=f"{SHOWN}; all with --json"
-        ),
-    ] = None,
+    size: Size = None,
     after: Annotated[
         str | None, typer.Option("--after", metavar="SHARE", help="Go on after this share of the last page.")
     ] = None,
@@ -68,7 +59,7 @@ def list_shares(
                 one.share,
                 f"{one.weight:g}",
                 one.pending,
-                "" if one.override is None else _override(one.override, one.declared),
+                shown(one.override, f"{1 if one.declared is None else one.declared:g}"),
             )
             for one in found
         )
@@ -85,14 +76,9 @@ def set_share(
     weight: Annotated[
         str, typer.Argument(metavar="WEIGHT", help="3 gets three starts for each of a share of 1.")
     ],
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for later readers.")] = "",
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Your name (default: the login).")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="End it by itself: 30m, 2h, or a time with zone."),
-    ] = None,
+    why: Why = "",
+    by: By = None,
+    until: Ends = None,
     json: Json = False,
     url: Url = None,
     app: AppName = None,
@@ -106,12 +92,11 @@ def set_share(
     --json prints one object: share, weight, changed.
     """
     from headgate.cli.show import json_line, say
-    from headgate.cli.times import until as parse_until
 
     number = _number(weight)
-    ends = None if until is None else parse_until(until, "--until")
+    given = said(why, by, until)
     with open_store(url, app, factory=factory) as opened:
-        opened.set_share_sync(share, number, by=login() if by is None else by, why=why, until=ends)
+        opened.set_share_sync(share, number, **given)
     if json:
         json_line({"share": share, "weight": number, "changed": True})
     else:
@@ -148,12 +133,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ConfigError(f"WEIGHT {text!r}: a number above 0 is needed, such as 3 or 0.5") from None
-
-
-def _override(override: WeightInfo, declared: float | None) -> str:
-    from headgate.cli.times import ago
-
-    words = [f"instead of {1 if declared is None else declared:g}", f"set {ago(override.at)}"]
-    words += [f"by {override.by}"] if override.by else []
-    words += [f"ends {ago(override.until)}"] if override.until else []
-    return ", ".join(words) + (f": {override.why}" if override.why else "")

@@ -100,7 +100,13 @@ class Shop:
         jobs += [tasks["sync"].job(42, account="acct_80") for _ in range(6)]
         jobs += [tasks["sync"].job(n, account="acct_85") for n in range(100, 105)]
         jobs += [tasks["resize"].job(f"photo-{n}.jpg") for n in range(17)]
-        jobs += [tasks["ask_model"].job(f"Describe article {n} in two sentences.") for n in range(30)]
+        await app.set_share("initech", weight=0.5, by="ada", why="a crawler", until=6 * 3600)
+        jobs += [
+            tasks["ask_model"]
+            .options(tenant=tenant, expires=3600)
+            .job(f"Describe article {n} in two sentences.")
+            for n, tenant in enumerate(["globex"] * 17 + ["acme"] * 6 + ["initech"] * 4 + ["umbrella"] * 3)
+        ]
         jobs += [
             tasks["send_receipt"].options(delay=60 * n).job(f"late{n}@example.org") for n in range(1, 25)
         ]
@@ -140,6 +146,7 @@ class Shop:
 def _declare(shop: Shop) -> None:
     app = shop.app
     app.queue("email", max_concurrent=50)
+    app.queue("models", share_by="tenant", weights={"acme": 2})
 
     @app.task(queue="email", max_concurrent=40, retry=Retry(attempts=1))
     async def send_receipt(to: str, broken: bool = False) -> str:
@@ -172,7 +179,7 @@ def _declare(shop: Shop) -> None:
 def _declare_more(shop: Shop) -> None:
     app = shop.app
 
-    @app.task(queue="models", limits=[RateLimit(12, per=60, scope="tokens", key="openai")])
+    @app.task(queue="models", limits=[RateLimit(12, per=60, scope="tokens", key="openai", shared=True)])
     async def ask_model(prompt: str) -> str:
         return "A fine article."
 

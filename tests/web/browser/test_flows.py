@@ -47,6 +47,12 @@ class Desk:
             current_job().progress({"done": 3, "total": pages})
             await self.release.wait()
 
+        app.queue("ai", share_by="tenant", weights={"acme": 2})
+
+        @app.task(queue="ai", limits=[ConcurrencyLimit(4, cost="size", scope="model", shared=True)])
+        async def ask(size: int = 4) -> None:
+            await self.release.wait()
+
         @app.task(cron="0 2 * * *", queue="nightly")
         async def tidy() -> None: ...
 
@@ -157,6 +163,33 @@ async def test_a_queue_is_paused_and_resumed(desk: Desk, page: Page):
     await state_of(page, "running")
 
 
+async def test_a_share_is_weighed_and_its_weight_taken_back(desk: Desk, page: Page):
+    ask = desk.app.tasks["ask"]
+    jobs = [await ask.options(tenant=tenant, expires=3600).enqueue() for tenant in ("acme", "acme", "globex")]
+    await page.goto("/queues")
+    row = page.locator("tr").filter(has=page.get_by_role("button", name="Weigh the share acme"))
+    await expect(row.locator("td.n").nth(0)).to_have_text("2")
+    await expect(row).to_contain_text("code")
+    await row.get_by_role("button", name="Weigh the share acme").click()
+    await expect(page.get_by_role("heading", name="A weight for acme")).to_be_visible()
+    await expect(page.get_by_label("Weight", exact=True)).to_have_value("2")
+    await page.get_by_label("Weight", exact=True).fill("5")
+    await page.get_by_label("Why").fill("a big day")
+    await page.get_by_label("How long").select_option("3600")
+    await page.get_by_role("button", name="Put it in force").click()
+    await expect(row.locator(".chip.override")).to_have_text("5")
+    await expect(row).to_contain_text("local a big day, until")
+    (acme, _) = await desk.app.shares()
+    assert acme.override is not None
+    assert (acme.weight, acme.override.by, acme.override.until is None) == (5, "local", False)
+    await row.get_by_role("button", name="Take back the weight of acme").click()
+    await expect(row.locator(".chip.override")).to_be_hidden()
+    await page.goto(f"/jobs/{jobs[-1].id}")
+    await expect(page.locator(".facts")).to_contain_text("globex")
+    await expect(page.locator(".facts")).to_contain_text("unless it has started")
+    await expect(page.locator(".lights li").filter(has_text="model")).to_contain_text("takes 4")
+
+
 async def test_what_a_question_is_answered_no_to_does_not_happen(desk: Desk, page: Page):
     job = await desk.app.tasks["sync"].options(delay=600).enqueue("acct_95")
     await page.goto(f"/jobs/{job.id}")
@@ -234,6 +267,7 @@ async def log_in(page: Page, role: str) -> None:
 
 async def test_a_reader_looks_and_is_refused(desk: Desk, serving, visiting):
     job = await desk.app.tasks["sync"].options(delay=600).enqueue("acct_1")
+    await desk.app.set_share("acme", 3, by="ops")
     server = await serving(desk.app, auth=TOKENS)
     page = await visiting(server.url, refused=True)
     await log_in(page, "read")

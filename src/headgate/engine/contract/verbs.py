@@ -253,30 +253,30 @@ class Engine(Part):
     async def compute(self, key: str, max: int, *, now: int | None = None) -> None:
         """Store the number computed for a key of a floating limit, acting at once."""
 
+    @abstractmethod
     async def learn(
         self, key: str, max: int, *, seen: int | None, reason: str, now: int | None = None
     ) -> bool:
         """Store the number learnt for a key of an adaptive limit, and why, acting at once; only if `seen` is the number
         in force now, overrides aside: of several workers that learn from the same trouble one is heard. False, changing
         nothing, where it is not."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def declare_shares(self, weights: Sequence[ShareWeight], *, now: int | None = None) -> None:
         """Write the weights of fair shares that code declares and that differ; as `set_share` for what waits."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def set_share(self, weight: ShareWeight, *, now: int | None = None) -> None:
         """Put an operator's weight for a share in force: at once for newcomers, and for what waits by tagging it anew,
         a first slice in this step and the rest in sweeps."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def clear_share(self, share: str, *, now: int | None = None) -> bool:
         """Take an operator's weight back, acting likewise; False if there was none."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def shares(self, *, after: str | None = None, limit: int = 1000) -> list[ShareStatus]:
         """The shares that have ready or waiting jobs, or a weight, in the order of their names; `after` continues."""
-        raise NotImplementedError
 
     @abstractmethod
     async def keys_in_use(
@@ -312,18 +312,18 @@ class Engine(Part):
     async def ticks(self, names: Sequence[str]) -> dict[str, int]:
         """The last tick of each periodic task that has one."""
 
+    @abstractmethod
     async def pause_schedule(self, name: str, *, now: int | None = None) -> bool:
         """Let a periodic task tick no more; False if it was paused already."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def resume_schedule(self, name: str, *, now: int | None = None) -> bool:
         """Let it tick again; False if it was not paused. Its last tick becomes now: what fell into the pause is passed
         over."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def paused_schedules(self) -> frozenset[str]:
         """The periodic tasks that are paused."""
-        raise NotImplementedError
 
     @abstractmethod
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
@@ -366,23 +366,24 @@ class Engine(Part):
         """Every queue that has unfinished jobs or is paused. With `most` a store may stop counting the jobs of a state
         once it has found so many."""
 
+    @abstractmethod
     async def totals(self, *, most: int | None = None) -> Totals:
         """How many jobs there are in each state; `most` as above. The store's own jobs (INTERNAL_QUEUE) count."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def tightest(self, *, limit: int = 10, now: int | None = None) -> list[LimitStatus]:
         """The keys that most jobs wait on, most first; keys that nothing waits on are left out. A store may look at the
         first 10,000 keys, or 100,000 waiting jobs, only."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def keys(
         self, idents: Sequence[str], *, holders: int = 10, waiters: int = 0, now: int | None = None
     ) -> list[KeyStatus | None]:
         """How these keys stand, with the first of their holders (longest first) and of their waiters (in the order
         priority, due time, arrival, across queues); None for a key of a limit that is neither declared nor, as the cap
         of a task or queue may be, overridden. A store may stop counting what holds or waits as in a page of limits."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def history(
         self,
         since: int,
@@ -395,12 +396,11 @@ class Engine(Part):
     ) -> list[Done]:
         """What was done in the minutes that begin at `since` or later, summed by spans of `step` that begin at its
         multiples, in the order of time; with `each` apart by queue and task, else with empty names."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def select(self, sql: str, *, limit: int = 1000, timeout: int = 10 * SECOND) -> Rows:
         """Ask in SQL, reading only, of the tables that `tables.py` describes, which are the same on every store. What
         is no such question, or changes anything, raises ConfigError with the store's own words."""
-        raise NotImplementedError
 
     @abstractmethod
     async def workers(self, *, now: int | None = None) -> list[WorkerStatus]:

@@ -152,6 +152,9 @@ class Snapshot(Record, frozen=True):
     unsettled: frozenset[str] = frozenset()
     units: Mapping[str, Mapping[str, int]] = {}
     """How many units of a key each of its holders has, where these are not one."""
+    virtual: Mapping[tuple[str, int], int] | None = None
+    """How far the shares of each queue and priority have come (rule 17): behind no job that runs. None where a store
+    may leave that to the next start."""
     torn: bool = False
     """Whether it was read in several steps between which the store changed: a problem that it shows counts only if a
     second snapshot shows it, too."""

@@ -182,6 +182,7 @@ def snapshot(store: MemoryStore, ledger: MemoryLedger, admission: Admission[Stor
         now=now,
         most=most_tokens(ledger.rule, store.waiting),
         units=_larger_units(store),
+        virtual=dict(store.virtual),
     )
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 
 from headgate import rates
 from headgate.engine.contract import HISTORY_MINUTE, HISTORY_MOST
-from headgate.engine.rules import admission, blame, full, in_force, shares, transitions, turned_away
+from headgate.engine.rules import admission, blame, full, in_force, shares, throttling, turned_away
 from headgate.engine.rules.history import HISTORY_KEPT
 from headgate.errors import ConfigError
 
@@ -27,7 +27,7 @@ NUMBERS = {
     "history_most": HISTORY_MOST,
     "history_kept": HISTORY_KEPT,
     "gate_steps": admission.GATE_STEPS,
-    "shortest_step": transitions.SHORTEST_STEP,
+    "shortest_step": throttling.SHORTEST_STEP,
     "closing_steps": rates.CLOSING_STEPS,
     "replaced_most": full.SLICE,
     "share_scale": shares.SCALE,

@@ -29,6 +29,7 @@ class _Pages:
         self.timers: dict[str, int] = {}
         self.workers: set[str] = set()
         self.changing: set[str] = set()
+        self.virtual: dict[tuple[str, int], int] = {}
 
     async def _ask(self, partition: Partition, verb: str, given: list[Any]) -> Any:
         return (await self.store.one(partition, verb, given, now=self.now))[0]
@@ -42,6 +43,7 @@ class _Pages:
             self._take(rest[0])
             self.timers |= dict(rest[1])
             self.workers |= set(rest[2])
+            self._come_to(rest[3])
             return
         self.torn = True
         await self._read_jobs(partition, last)
@@ -67,11 +69,18 @@ class _Pages:
             self._take(rows)
 
     async def _read_timers(self, partition: Partition) -> None:
-        more = True
+        more, virtual = True, list[str]()
         while more:
-            timers, more, workers = await self._ask(partition, "snapshot_rest", [len(self.timers)])
+            timers, more, workers, virtual = await self._ask(partition, "snapshot_rest", [len(self.timers)])
             self.timers |= dict(timers)
             self.workers |= set(workers)
+        self._come_to(virtual)
+
+    def _come_to(self, virtual: list[str]) -> None:
+        """A place is a priority, two digits, and a queue. Partitions have come to places of their own."""
+        for place, tag in zip(virtual[::2], virtual[1::2], strict=True):
+            at = place[2:], int(place[:2])
+            self.virtual[at] = max(self.virtual.get(at, 0), int(float(tag)))
 
     def _take(self, rows: Iterable[Any]) -> None:
         self.keys.update((row[0], row[1:]) for row in rows)
@@ -99,6 +108,7 @@ async def snapshot(store: Store, now: int | None) -> Snapshot:
         ),
         torn=pages.torn,
         units=_larger(pages.keys),
+        virtual=pages.virtual,
     )
 
 

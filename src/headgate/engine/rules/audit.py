@@ -106,6 +106,11 @@ class _Audit:
             yield f"job {job.id!r} runs without a counted attempt"
         if job.start_by is not None:
             yield f"job {job.id!r} runs, but is still to be started by a time"
+        if self.snapshot.virtual is not None:
+            come = self.snapshot.virtual.get((job.queue, job.order[0]), 0)
+            if job.tag > come:
+                shares = f"the shares of queue {job.queue!r}"
+                yield f"job {job.id!r} runs with tag {job.tag}, but {shares} have come to {come}"
         for use in job.uses:
             missing = job.id not in self.snapshot.holders.get(use.key, {})
             if missing and not is_rate(use.key):

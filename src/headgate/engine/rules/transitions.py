@@ -6,13 +6,12 @@ page. Every move goes through admission (rule 10).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, assert_never
 
 import msgspec
 
-from headgate.clock import SECOND
 from headgate.engine.contract import (
     Enqueued,
     ImportedJob,
@@ -27,12 +26,10 @@ from headgate.engine.contract import (
     Override,
     Released,
     Settings,
-    ShareWeight,
     Snoozed,
-    Spent,
     Throttled,
 )
-from headgate.engine.rules.admission import GATE_STEPS, Admission, Cap, Gate
+from headgate.engine.rules.admission import Admission, Cap
 from headgate.engine.rules.blame import blame, died_by
 from headgate.engine.rules.in_force import RuleBook, Scope, declared_anew, gives_room
 from headgate.engine.rules.lifecycle import (
@@ -46,21 +43,18 @@ from headgate.engine.rules.lifecycle import (
     settle,
     take_import,
 )
-from headgate.engine.rules.shares import Mean, is_far, learnt, next_tag, step_of
+from headgate.engine.rules.sharing import Sharing
 from headgate.engine.rules.stored import Stored, latest_start
+from headgate.engine.rules.throttling import Throttling
 from headgate.errors import HeadgateError, JobExists
 from headgate.job import PENDING, JobState, NewJob, PastAttempt
 from headgate.keys import Key, Use, is_rate
-from headgate.rates import Pace
 
-CAPS = ("c0:task:", "c0:queue:")
-SHORTEST_STEP = SECOND // 20
-"""A throttled key opens by one slot at a time, and not more often than this."""
 INNOCENT = {"suspicion": 0, "lost": 0, "lost_after": 0}
 """An attempt that came to an end of its own clears its job."""
 
 
-class Transitions(ABC):
+class Transitions(Sharing, Throttling):
     """One transaction. Lives between a verb's first look and its commit; nothing else changes the store meanwhile.
 
     `ended` and `call_workers` say afterwards what to wake: waiters for results, sleeping workers.
@@ -161,18 +155,8 @@ class Transitions(ABC):
         if job.uses:
             self._bring(job.uses, again=True)
         if job.spec.share is not None and not returning:
-            self._tag(job, job.spec.share)
+            self.tag(job, job.spec.share)
         self.admission.arrive(job, entering=entering, returning=returning)
-
-    def _tag(self, job: Stored, share: str) -> None:
-        """Its place among the shares of its queue."""
-        virtual = self.virtual_time(job.queue, job.priority)
-        last = self.last_tag(job.queue, job.priority, share)
-        self.put_tag(job, share, next_tag(virtual, last, self._step(job, share)))
-
-    def _step(self, job: Stored, share: str) -> int:
-        mean = self.mean(job.queue, share) if job.spec.charge == "time" else None
-        return mean.step if mean is not None else step_of(self.book.weight(share))
 
     def _bring(self, uses: Iterable[Use], *, again: bool = False) -> None:
         """The newest job's number for a key is in force from now on. A job that comes `again` is not the newest: it
@@ -198,49 +182,9 @@ class Transitions(ABC):
 
     def settle(self, job: Stored, outcome: Outcome) -> None:
         """A worker's report ends the attempt."""
-        if isinstance(outcome, Throttled) and not self._throttle(job, outcome):
+        if isinstance(outcome, Throttled) and not self.throttle(job, outcome):
             outcome = Snoozed(job.id, job.attempt, outcome.delay)
         self._close(job, settle(job, outcome, self.now))
-
-    def _throttle(self, job: Stored, outcome: Throttled) -> bool:
-        """Close the keys that the report means; returns whether there are any."""
-        keys = [use.key for use in self.admission.ledger.uses(job)]
-        if outcome.name is not None:
-            keys = [key for key in keys if Key.of(key).name == outcome.name]
-        else:
-            own = [key for key in keys if not key.startswith(CAPS)]
-            keys = [key for key in own if is_rate(key)] or own
-        for key in keys:
-            self._close_key(key, self.now + outcome.delay, outcome.delay)
-        return bool(keys)
-
-    def _close_key(self, key: str, until: int, delay: int) -> None:
-        rule = self.book.rule(key)
-        if isinstance(rule, Cap):
-            step = max(delay // max(GATE_STEPS if rule.max is None else rule.max, 1), SHORTEST_STEP)
-            if rule.gate is None or rule.gate.opens_at < until:
-                self.put_gate(key, Gate(until, step))
-                self.book.changed()
-        elif rule.limit:
-            self.admission.ledger.close(key, rule, until)
-        self.admission.touch(key)
-
-    def open_wide(self, key: str) -> None:
-        """A throttled key has opened again as far as it can."""
-        self.put_gate(key, None)
-        self.book.changed()
-        self.admission.ledger.arm(key, None)
-        self.admission.touch(key)
-
-    def correct(self, job: Stored, report: Spent) -> None:
-        """A running attempt says what it really spent."""
-        for key, spending in list(job.spent.items()):
-            rule = self.book.rule(key)
-            if Key.of(key).name == report.name and isinstance(rule, Pace) and rule.limit:
-                self.admission.ledger.correct(key, rule, spending, report.units)
-                truth = msgspec.structs.replace(spending, units=report.units)
-                self.change(job, spent={**job.spent, key: truth})
-                self.admission.touch(key)
 
     def release(self, job: Stored) -> None:
         """The worker retires and gives the job back."""
@@ -270,7 +214,7 @@ class Transitions(ABC):
         if job.spent:
             self.change(job, spent={})
         if job.spec.share is not None and job.spec.charge == "time":
-            self._learn_time(job, job.spec.share)
+            self.learn_time(job, job.spec.share)
         match verdict:
             case End():
                 self.end(
@@ -292,20 +236,6 @@ class Transitions(ABC):
             **({} if verdict.outcome in BACK_AS_THEY_WERE else INNOCENT),
         )  # fmt: skip
         self.come(job, returning=verdict.outcome in BACK_AS_THEY_WERE)
-
-    def _learn_time(self, job: Stored, share: str) -> None:
-        """What the attempt took is what the share is charged for; what waits is tagged anew where that differs much."""
-        assert job.started_at is not None
-        before = self.mean(job.queue, share)
-        weight = self.book.weight(share)
-        old = step_of(weight) if before is None else before.step
-        mean = learnt(before, max(self.now - job.started_at, 0))
-        new = step_of(weight, mean)
-        if is_far(old, new):
-            self.retag(job.queue, share, old, new)
-        else:
-            new = old
-        self.put_mean(job.queue, share, Mean(mean, self.now, new))
 
     def end(self, job: Stored, state: JobState, **fields: object) -> None:
         """The job ends; what it held was given back before. It is kept while its unique key is."""
@@ -414,34 +344,6 @@ class Transitions(ABC):
             for key in self.keys_waiting(scope):
                 self.admission.touch(key)
 
-    # ── shares ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def declare_shares(self, weights: Sequence[ShareWeight]) -> None:
-        """Write the weights of code that differ."""
-        for weight in weights:
-            if self.book.declared_weight(weight.share) != weight.weight:
-                self._weight_changes(weight.share, lambda weight=weight: self.put_declared_weight(weight))
-
-    def set_share(self, share: str, weight: ShareWeight | None) -> None:
-        """An operator's word on a share comes into force, or is taken back."""
-        self._weight_changes(share, lambda: self.put_weight(share, weight))
-
-    def _weight_changes(self, share: str, write: Callable[[], None]) -> None:
-        """What waits is tagged anew, so that the weight is in force for it, too."""
-        old = self.book.weight(share)
-        write()
-        new = self.book.weight(share)
-        if old == new:
-            return
-        for queue in self.queues_of_share(share):
-            mean = self.mean(queue, share)
-            if mean is None:
-                self.retag(queue, share, step_of(old), step_of(new))
-            else:
-                step = step_of(new, mean.us)
-                self.retag(queue, share, mean.step, step)
-                self.put_mean(queue, share, mean._replace(step=step))
-
     # ── a job is taken over ──────────────────────────────────────────────────────────────────────────────────────
 
     def take_over(self, record: ImportedJob) -> ImportResult:
@@ -520,10 +422,6 @@ class Transitions(ABC):
     def change(self, job: Stored, **fields: Any) -> None:
         """Set fields of a stored job."""
 
-    def put_tag(self, job: Stored, share: str, tag: int) -> None:
-        """Set the tag of a scheduled job, which stands in no line."""
-        self.change(job, tag=tag)
-
     @abstractmethod
     def remove(self, job: Stored) -> None:
         """An ended job is gone."""
@@ -563,45 +461,6 @@ class Transitions(ABC):
     @abstractmethod
     def put_numbers(self, key: str, numbers: KeyNumbers) -> None:
         """Write what is special about the number of one key, in the store and in the book."""
-
-    def put_gate(self, key: str, gate: Gate | None) -> None:
-        """Write or delete what a throttled key opens by, in the store and in the book."""
-        raise NotImplementedError
-
-    # ── what a store provides for shares ─────────────────────────────────────────────────────────────────────────
-
-    def virtual_time(self, queue: str, priority: int) -> int:
-        """The largest tag that has started in a queue at a priority."""
-        raise NotImplementedError
-
-    def last_tag(self, queue: str, priority: int, share: str) -> int:
-        """The largest tag among the ready and waiting jobs of a share in a queue at a priority; 0 without any."""
-        raise NotImplementedError
-
-    def mean(self, queue: str, share: str) -> Mean | None:
-        """How long attempts of a share take that is charged by time."""
-        raise NotImplementedError
-
-    def put_mean(self, queue: str, share: str, mean: Mean) -> None:
-        """Write it."""
-        raise NotImplementedError
-
-    def queues_of_share(self, share: str) -> Iterable[str]:
-        """The queues in which jobs of a share are ready or waiting."""
-        raise NotImplementedError
-
-    def retag(self, queue: str, share: str, old: int, new: int) -> None:
-        """Move the tags of a share's ready and waiting jobs in a queue to another step (shares.moved), a first part of
-        them if there are too many for one transaction."""
-        raise NotImplementedError
-
-    def put_declared_weight(self, weight: ShareWeight) -> None:
-        """Write a share's weight as code declares it, in the store and in the book."""
-        raise NotImplementedError
-
-    def put_weight(self, share: str, weight: ShareWeight | None) -> None:
-        """Write or delete an operator's word on a share, in the store and in the book."""
-        raise NotImplementedError
 
 
 def _share(spec: NewJob, new: str | None) -> str | None:

@@ -30,7 +30,7 @@ from headgate.engine.rules.reading import (
 from headgate.engine.rules.status import key_status, with_tokens
 from headgate.engine.rules.stored import UNKNOWN_TASK, Stored
 from headgate.engine.sqlite.claim_context import unreadable_workers
-from headgate.engine.sqlite.garbled import shown_row
+from headgate.engine.sqlite.garbled import shown, shown_row
 from headgate.engine.sqlite.key_ranges import LAST, just_after, keys_of, parsed
 from headgate.engine.sqlite.rows import GARBLED, Unreadable, Values, read_uses, shown_state, stored, to_json
 from headgate.engine.sqlite.statements import sql
@@ -295,6 +295,10 @@ def snapshot(transaction: Transaction) -> Snapshot:
         most=most_tokens(transaction.book.rule, waited),
         unsettled=frozenset(_unsettled(transaction, waited)),
         units=dict(units),
+        virtual={
+            (shown(queue), priority): tag
+            for queue, priority, tag in transaction.execute(sql("virtual_times")).fetchall()
+        },
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headgate.engine.contract import TABLES
 from headgate.web.pages.charts import RANGES, Charts
+from headgate.web.pages.shares import shares
 from headgate.web.pages.view import Context, View
 from headgate.web.problems import Refusal
 
@@ -30,7 +31,7 @@ EXAMPLES = (
 
 
 async def queues(view: View) -> Context:
-    """All queues, with what they started in the last hour."""
+    """All queues, with what they started in the last hour, and the shares among which they divide their starts."""
     history = await view.readings.history(HOUR.since, HOUR.step)
     now = await view.readings.now()
     found = await view.readings.queues()
@@ -38,7 +39,7 @@ async def queues(view: View) -> Context:
         queue.name: Charts([one for one in history if one.queue == queue.name], HOUR, now).sums("started")
         for queue in found
     }
-    return {"queues": found, "curves": curves}
+    return {"queues": found, "curves": curves, **await shares(view)}
 
 
 async def workers(view: View) -> Context:

@@ -92,11 +92,23 @@ async function whilePressed(button, work) {
   }
 }
 
+// One dialog may serve many rows: the button says what it is about.
+function openDialog(dialog, { api, title, value }) {
+  if (api) {
+    const form = dialog.querySelector("form");
+    form.reset();
+    form.dataset.api = api;
+    dialog.querySelector("h2").textContent = title;
+    form.querySelector("input").value = value;
+  }
+  dialog.showModal();
+}
+
 document.addEventListener("click", (event) => {
   const pressed = event.target.closest("button");
   if (!pressed) return;
   const { opens, copies, confirm, body, yes, done, then } = pressed.dataset;
-  if (opens) document.getElementById(opens).showModal();
+  if (opens) openDialog(document.getElementById(opens), pressed.dataset);
   if ("shuts" in pressed.dataset) pressed.closest("dialog").close("");
   if (copies) navigator.clipboard.writeText(copies).then(() => toast("Copied."), () => toast("The browser refused.", true));
   if (pressed.dataset.do) {

@@ -20,6 +20,10 @@ SELECT share, weight FROM declared_weights;
 -- A weight that code declares.   ?1 share  ?2 weight
 INSERT OR REPLACE INTO declared_weights (share, weight) VALUES (?1, ?2);
 
+-- name: virtual_times
+-- How far the shares of every queue and priority have come.
+SELECT queue, priority, tag FROM virtual_times;
+
 -- name: virtual_time
 -- The largest tag that has started in a queue at a priority.   ?1 queue  ?2 priority
 SELECT tag FROM virtual_times WHERE queue = ?1 AND priority = ?2;

@@ -1,8 +1,8 @@
 -- snapshot: what admission depends on. A small partition in one step, with everything; of a larger one a page of its
 -- unfinished jobs, and Python asks snapshot_keys and snapshot_rest for the others.
--- input {after (seq) or false}   answers {jobs, seq to go on behind or false, now, {keys, timers, workers} or false, names
--- of limits whose change is still being acted on}; for keys see snapshot_keys.lua. Cost: at most 150 jobs, and as many
--- keys and timers.
+-- input {after (seq) or false}   answers {jobs, seq to go on behind or false, now, {keys, timers, workers, how far shares
+-- have come: place, tag …} or false, names of limits whose change is still being acted on}; for keys see
+-- snapshot_keys.lua. Cost: at most 150 jobs, and as many keys and timers.
 local MOST = 150
 
 local function view(job)
@@ -19,7 +19,7 @@ local function everything(keys)
   for _, member in ipairs(members) do keys[Reading.ident(member)] = true end
   local rows = {}
   for ident in pairs(keys) do rows[#rows + 1] = Reading.key(ident) end
-  return {rows, Reading.timers(0, MOST), call('HKEYS', base .. 'workers')}
+  return {rows, Reading.timers(0, MOST), call('HKEYS', base .. 'workers'), call('HGETALL', base .. 'virtual')}
 end
 
 local function verb(given)
