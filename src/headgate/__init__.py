@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headgate.app.app import App
     from headgate.app.audit import AuditReport
+    from headgate.app.counting import CountInfo
     from headgate.app.defaults import TaskDefaults
     from headgate.app.explain import Explanation
     from headgate.app.failures import FailureGroup, Failures
@@ -85,6 +86,7 @@ __all__ = [
     "ConcurrencyLimit",
     "ConfigError",
     "ContextCodec",
+    "CountInfo",
     "Depends",
     "EngineError",
     "EngineUnavailable",
@@ -155,6 +157,7 @@ _ROOMS = {
     "app.audit": ("AuditReport",),
     "hooks.context": ("JobContext", "current_job"),
     "hooks.dependencies": ("Depends",),
+    "app.counting": ("CountInfo",),
     "app.explain": ("Explanation",),
     "app.failures": ("FailureGroup", "Failures"),
     "app.fair_shares": ("ShareInfo", "WeightInfo"),

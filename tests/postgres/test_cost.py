@@ -15,6 +15,7 @@ from headgate.job import JobState, NewJob
 from headgate.keys import Key, Use
 from tests.postgres.statistics import flush
 from tests.support.postgres_server import PostgresProcess
+from tests.support.waiting import eventually
 
 WAITING = 100_000
 MOST = 300
@@ -43,10 +44,20 @@ class Meter:
 
     def vacuum(self, *tables: str) -> None:
         """What the engine does once a while. Without INDEX_CLEANUP, the server leaves the entries of dead rows in the
-        indexes where few pages have any, and the next call would read them: thousands."""
-        schema = self.schema.replace('"', '""')
+        indexes where few pages have any, and the next call would read them: thousands. Rows that a transaction of
+        another test may still see stay: then it is done again."""
         for table in tables:
-            self.process.execute(f'VACUUM (INDEX_CLEANUP ON, ANALYZE) "{schema}".{table}')
+            eventually(lambda table=table: self._is_clean(table), "no dead rows", every=0.2)
+
+    def _is_clean(self, table: str) -> bool:
+        schema = self.schema.replace('"', '""')
+        self.process.execute(f'VACUUM (INDEX_CLEANUP ON, ANALYZE) "{schema}".{table}')
+        ((dead,),) = self.process.execute(
+            "SELECT n_dead_tup FROM pg_stat_user_tables WHERE schemaname = %s AND relname = %s",
+            self.schema,
+            table,
+        )
+        return dead == 0
 
     def _keep_vacuum_away(self) -> None:
         schema = self.schema.replace('"', '""')

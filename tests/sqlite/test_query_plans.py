@@ -28,6 +28,7 @@ FOR_PEOPLE = {
     "queue_oldest": "the table of queues",
     "totals": "the overview; counts as far as it is told to",
     "unfinished": "the audit reads everything",
+    "virtual_times": "the audit reads everything",
     "waiting_counts": "the table of limits",
 }
 """Looked at, never in the way of a job: these may scan."""

@@ -18,7 +18,7 @@ def test_every_public_name_is_there_and_nothing_is_listed_twice():
 def test_the_public_names_are_these():
     assert set(headgate.__all__) == {
         "Adapt", "App", "AsyncTask", "AttemptInfo", "AuditReport", "BacklogFull", "CancelJob", "Changed", "Codec",
-        "ConcurrencyLimit",
+        "ConcurrencyLimit", "CountInfo",
         "ConfigError", "ContextCodec", "Depends", "EngineError", "EngineUnavailable", "Explanation", "FailJob",
         "FailureGroup", "Failures", "FloatingLimit", "FloatingLimitView", "HeadgateError", "HistoryInfo",
         "HolderInfo", "ImportAttempt", "ImportLimit", "ImportRecord", "ImportRetry", "JobCancelled", "JobContext",

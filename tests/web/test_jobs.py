@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headgate import App
+from headgate import App, ConfigError
 from headgate.testing import Clock
 
 
@@ -65,7 +65,7 @@ async def test_lists_come_in_pages(asked):
             break
         after = {"after": page["next"]}
     assert seen == [4, 3, 2, 1, 0]
-    assert await asked.get("/jobs/count", queue="crm") == {"matching": 5}
+    assert await asked.get("/jobs/count", queue="crm") == {"matching": 5, "exact": True}
 
 
 async def test_waiting_for_a_job_answers_when_it_has_ended(app: App, asked):
@@ -131,7 +131,7 @@ async def test_many_are_cancelled_after_a_dry_run(asked, how: str):
     which = {"ids": ids} if how == "ids" else {"filter": {"queue": "crm", "state": "ready"}}
     assert (await asked.post("/jobs/cancel", 200, {**which, "dry_run": True}))["matching"] == 3
     assert (await asked.post("/jobs/cancel", 200, which))["done"] == 3
-    assert await asked.get("/jobs/count", state="cancelled") == {"matching": 3}
+    assert await asked.get("/jobs/count", state="cancelled") == {"matching": 3, "exact": True}
 
 
 async def test_an_id_may_hold_any_characters(asked):
@@ -170,3 +170,31 @@ async def test_a_query_that_means_nothing_is_refused(asked, path, query, text):
 async def test_a_body_that_does_not_fit_is_refused_and_nothing_is_stored(app: App, asked, body, text):
     assert text in (await asked.post("/jobs", 422, body))["detail"]
     assert await app.count() == 0
+
+
+async def test_large_counts_stop_and_say_so(app: App, asked, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headgate.app.counting.PAGE", 4)
+    monkeypatch.setattr("headgate.app.counting.PAGES", 2)
+    sync = app.tasks["sync"].options(delay=60)
+    await app.enqueue_many([sync.job(n) for n in range(12)])
+    assert await asked.get("/jobs/count", state="scheduled", queue="crm") == {"matching": 8, "exact": False}
+    assert await asked.get("/jobs/count", state="scheduled", queue="crm", exact=True) == {
+        "matching": 12,
+        "exact": True,
+    }
+    by_state = await asked.get("/jobs/count", state="scheduled")
+    assert by_state == {"matching": 12, "exact": False}, "from the counts of the store, with its own jobs"
+    which = {"filter": {"queue": "crm"}, "dry_run": True}
+    answer = await asked.post("/jobs/cancel", 200, which)
+    assert (answer["matching"], answer["exact"]) == (8, False)
+    assert (await asked.post("/jobs/cancel", 200, {"filter": {"queue": "crm"}}))["done"] == 12
+    assert await asked.get("/jobs/count", state="scheduled", queue="crm") == {"matching": 0, "exact": True}
+
+
+@pytest.mark.parametrize("most", [5, 6, 7])
+async def test_a_program_counts_up_to_a_bound(app: App, most: int):
+    await app.enqueue_many([app.tasks["sync"].job(n) for n in range(6)])
+    found = await app.count_up_to(most, task="sync")
+    assert (found.matching, found.exact) == (min(most, 6), most >= 6)
+    with pytest.raises(ConfigError, match="most=0"):
+        await app.count_up_to(0)

@@ -11,6 +11,7 @@ import msgspec
 
 from headgate.app import internal_jobs
 from headgate.app.asking import Asking, check_size
+from headgate.app.counting import COUNTED, CountInfo, count_up_to
 from headgate.app.defaults import TaskDefaults
 from headgate.app.explain import Explanation
 from headgate.app.failures import Failures, find_failures
@@ -104,6 +105,13 @@ class Operations(Asking):
         """How many jobs match."""
         wanted = await self._wanted(filter)
         return await internal_jobs.count(await self._client.engine(), wanted)
+
+    async def count_up_to(self, most: int = COUNTED, **filter: Unpack[JobFilter]) -> CountInfo:
+        """How many jobs match, for a reader who waits: counting stops at `most`, or when many jobs were looked at.
+        `exact` says whether all were counted."""
+        bound = check_size(most, "most")
+        wanted = await self._wanted(filter)
+        return await count_up_to(await self._client.engine(), wanted, bound)
 
     async def failures(self, *, size: int = 1000, **filter: Unpack[JobFilter]) -> Failures:
         """Failed jobs that match, grouped by task and by the first line of their error, in which numbers, ids and what
@@ -306,6 +314,7 @@ class Operations(Asking):
     jobs_sync = twin(jobs)
     jobs_page_sync = twin(jobs_page)
     count_sync = twin(count)
+    count_up_to_sync = twin(count_up_to)
     failures_sync = twin(failures)
     limits_sync = twin(limits)
     now_sync = twin(now)

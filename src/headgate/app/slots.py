@@ -6,7 +6,8 @@ the same lease and fence as by any attempt, shows among holders and in explanati
 dies. A request of a process that died leaves its line, too: it expires, and is asked for again while the code waits.
 
 The worker runs on the thread of the sync twins: code that blocks its own event loop keeps its lease nevertheless. A
-worker claims from one queue, and is started by the first slot there.
+worker claims from one queue, and is started by the first slot there. Once it runs, a coroutine enqueues its request on
+its own loop, and is told from the worker's thread when it is granted: most slots cost one hop between threads.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict
@@ -66,9 +67,10 @@ class SlotOptions(TypedDict, total=False):
 
 
 class Holding:
-    """One slot, from its request to its end; belongs to the keeper's loop."""
+    """One slot, from its request to its end; belongs to the keeper's loop. There `tell` says that it is granted."""
 
-    def __init__(self, id: str) -> None:
+    def __init__(self, id: str, tell: Callable[[], object] | None = None) -> None:
+        self.tell = tell
         self.id = id
         self.due: int | None = None
         """Since when it waits, by the store's clock; known when its request has expired once."""
@@ -97,6 +99,9 @@ class KeeperTask:
         if holding is None:
             raise CancelJob("the code that asked for this slot has gone")
         holding.granted.set()
+        if holding.tell is not None:
+            with suppress(RuntimeError):  # the loop of the code that asked is closed
+                holding.tell()
         try:
             await holding.released.wait()
         except asyncio.CancelledError:
@@ -128,26 +133,33 @@ class Keeper:
         self._worker: Worker | None = None
         self._starting = asyncio.Lock()
 
-    async def take(self, holding: Holding, job: NewJob, timeout: float | None) -> None:
-        """Enqueue the job and wait until it runs."""
+    @property
+    def running(self) -> bool:
+        """Whether its worker has been started."""
+        return self._worker is not None
+
+    async def take(
+        self, holding: Holding, job: NewJob, timeout: float | None, *, asked: bool = False
+    ) -> None:
+        """Enqueue the job, unless that was done, and wait until it runs. One that expires is made anew."""
         await self._start()
         try:
             async with asyncio.timeout(timeout):
-                while not await self._asked(holding, job):
+                if not asked:
+                    await self.ask(holding, job)
+                while not await self._granted(holding):
                     job = msgspec.structs.replace(job, id=new_id(), at=holding.due)
-        except BaseException as error:
+                    await self.ask(holding, job)
+        except BaseException:
             await asyncio.shield(self.withdraw(holding))
-            if isinstance(error, TimeoutError):
-                raise TimeoutError(f"no slot was free within {timeout:g} seconds") from None
             raise
 
-    async def _asked(self, holding: Holding, job: NewJob) -> bool:
-        """Whether the slot was given before the request expired."""
+    async def ask(self, holding: Holding, job: NewJob) -> None:
+        """Enqueue the job of a request; on any loop, once the worker runs."""
         self.holdings.pop(holding.id, None)
         self.holdings[job.id], holding.id = holding, job.id
         args = f'{{"slot":{msgspec.json.encode(job.id).decode()}}}'
         await self._client.enqueue([msgspec.structs.replace(job, args=args, start_within=STAND)])
-        return await self._granted(holding)
 
     async def _granted(self, holding: Holding) -> bool:
         """Until the slot is held, or its job has ended without that: dropped, replaced, cancelled, or expired, which is
@@ -237,6 +249,11 @@ class Keepers:
             keeper = self._keepers[queue] = Keeper(self._client, queue)
         return keeper
 
+    def running(self, queue: str) -> Keeper | None:
+        """The keeper of a queue, if its worker was started; from any thread."""
+        keeper = self._keepers.get(queue)
+        return keeper if keeper is not None and keeper.running else None
+
     @property
     def any(self) -> bool:
         """Whether any slot was ever asked for."""
@@ -299,12 +316,42 @@ class Slot:
         return self._holding
 
     async def _take(self) -> Holding:
+        """On the keepers' loop."""
         keeper = self._keepers.of(self._queue)
-        job = raw_job(self._client, keeper.task.name, {}, self._queue, self.limits, {**self._options})  # type: ignore[typeddict-item]
-        job = msgspec.structs.replace(job, retry=ONCE.policy, retention=LEAST_RETENTION)
+        job = self._request(keeper)
         holding = self._asked = Holding(job.id)
-        await keeper.take(holding, job, self._timeout)
+        with self._in_time():
+            await keeper.take(holding, job, self._timeout)
         return holding
+
+    async def _take_from(self, loop: asyncio.AbstractEventLoop) -> Holding:
+        """On the caller's loop: the keepers' is needed only where the slot is not granted at once."""
+        keeper = self._keepers.running(self._queue)
+        if keeper is None:
+            return await self._there(self._take())
+        begun, told, job = loop.time(), asyncio.Event(), self._request(keeper)
+        holding = self._asked = Holding(job.id, lambda: loop.call_soon_threadsafe(told.set))
+        with self._in_time():
+            async with asyncio.timeout(self._timeout):
+                await keeper.ask(holding, job)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PROMPT):
+                    await told.wait()
+            if not told.is_set():
+                rest = None if self._timeout is None else max(0.0, begun + self._timeout - loop.time())
+                await self._there(keeper.take(holding, job, rest, asked=True))
+        return holding
+
+    def _request(self, keeper: Keeper) -> NewJob:
+        job = raw_job(self._client, keeper.task.name, {}, self._queue, self.limits, {**self._options})  # type: ignore[typeddict-item]
+        return msgspec.structs.replace(job, retry=ONCE.policy, retention=LEAST_RETENTION)
+
+    @contextmanager
+    def _in_time(self) -> Generator[None]:
+        try:
+            yield
+        except TimeoutError:
+            raise TimeoutError(f"no slot was free within {self._timeout:g} seconds") from None
 
     async def _forget(self) -> None:
         """The caller has gone at the very moment at which the slot was given: nothing else would give it back."""
@@ -323,7 +370,7 @@ class Slot:
     async def __aenter__(self) -> Self:
         self._refuse_twice()
         try:
-            self._holding = await self._there(self._take())
+            self._holding = await self._take_from(asyncio.get_running_loop())
         except BaseException:
             self._client.sync_loop.hand_over(self._forget())
             raise

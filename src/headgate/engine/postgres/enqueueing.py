@@ -26,7 +26,7 @@ TYPES = (
 """Of the parameters of `_enqueue`: drivers that send texts need them."""
 TYPES_OF_ONE = (
     "text", "text", "text", "text", "text", "smallint", "bigint", "bigint", "text", "bigint", "text", "text",
-    "bigint", "text", "bigint", "text", "text", "boolean", "bigint", "bigint", "bigint", "text", "boolean",
+    "bigint", "text", "bigint", "text", "bigint", "text", "boolean", "bigint", "bigint", "bigint", "text", "boolean",
 )  # fmt: skip
 """Of those of `_enqueue_one`."""
 
@@ -91,9 +91,8 @@ def one_values(
     if job is None or job.unique is not None or len(job.uses) > 1:
         return None
     use = job.uses[0] if job.uses else None
-    if use is not None and use.number is not None:
-        return None
-    needs = (put_key(use.key), use.units, put(Key.of(use.key).name)) if use else (None, None, None)
+    name = put(Key.of(use.key).name) if use else None
+    needs = (put_key(use.key), use.units, name, use.number) if use else (None, None, None, None)
     return (
         put(job.id), put(job.task), put(job.queue), put(job.args), put(job.tenant), job.priority, job.delay, job.at,
         rows.write_retry(job.retry), job.timeout, put_if(job.metadata), put_if(job.headers),

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headgate.app.counting import CountInfo
 from headgate.app.filters import engine_filter
 from headgate.app.handle import JobHandle
 from headgate.app.info import Info
@@ -60,20 +61,22 @@ class Restart(Body, frozen=True):
     args: dict[str, Any] | None = None
 
 
-class Matching(msgspec.Struct, frozen=True):
-    """How many jobs a filter matches."""
+class CountQuery(StateQuery, frozen=True):
+    """`exact`: count all, however long that takes."""
 
-    matching: int
+    exact: bool = False
 
 
 class ManySteered(msgspec.Struct, frozen=True):
     """What became of many jobs: how many were changed, which refused and in which state, how many of those that were
-    cancelled run on and were asked to stop. `matching` is the answer to a dry run."""
+    cancelled run on and were asked to stop. `matching` is the answer to a dry run; where `exact` is false, there are at
+    least so many."""
 
     done: int = 0
     refused: tuple[Verdict, ...] = ()
     asked: int = 0
     matching: int | None = None
+    exact: bool | None = None
 
 
 class Steered(msgspec.Struct, frozen=True):
@@ -109,9 +112,15 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page[dict[str, Any]]:
     return Page([shown(call, info) for info in found.jobs], following)
 
 
-async def count_jobs(call: Call, query: StateQuery) -> Matching:
-    """Count jobs"""
-    return Matching(await call.app.count(**filter_of(query)))
+async def count_jobs(call: Call, query: CountQuery) -> CountInfo:
+    """Count jobs
+
+    Up to 10,000, and no more than can be looked through at once; where `exact` is false, there are at least so many.
+    With `exact=true` all are counted.
+    """
+    if query.exact:
+        return CountInfo(matching=await call.app.count(**filter_of(query)), exact=True)
+    return await call.app.count_up_to(**filter_of(query))
 
 
 async def get_job(call: Call, query: WaitQuery) -> dict[str, Any]:
@@ -209,14 +218,18 @@ async def _steer(call: Call, body: Which, verb: Verb) -> ManySteered:
         raise Refusal("invalid", "either ids or a filter is needed")
     if body.ids is not None:
         if body.dry_run:
-            return ManySteered(matching=await call.app.count(ids=body.ids))
+            return _counted(await call.app.count_up_to(ids=body.ids))
         return _many(await getattr(call.app, verb)(list(body.ids)))
     assert body.filter is not None
     filter = body.filter.given()
     if body.dry_run:
         states = fitting_states(verb, engine_filter(filter).states)
-        return ManySteered(matching=await call.app.count(**{**filter, "state": states}))
+        return _counted(await call.app.count_up_to(**{**filter, "state": states}))
     return _many(await getattr(call.app, verb)(**filter))
+
+
+def _counted(found: CountInfo) -> ManySteered:
+    return ManySteered(matching=found.matching, exact=found.exact)
 
 
 def _many(changed: Changed) -> ManySteered:

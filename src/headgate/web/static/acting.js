@@ -62,14 +62,15 @@ async function act({ call, body, question, yes, done, then }) {
   const [method, path] = call.split(" ", 2);
   if (question !== undefined) {
     if (question.includes("{n}") || (yes || "").includes("{n}")) {
-      const { matching } = await ask(method, path, { ...body, dry_run: true });
+      const { matching, exact } = await ask(method, path, { ...body, dry_run: true });
       if (matching === 0) {
         toast("No job that matches is in a state for that.");
         return false;
       }
-      question = question.replaceAll("{n}", number.format(matching));
+      const many = (exact === false ? "at least " : "") + number.format(matching);
+      question = question.replaceAll("{n}", many);
       if (matching === 1) question = question.replace(" jobs", " job");
-      yes = yes && yes.replaceAll("{n}", number.format(matching));
+      yes = yes && yes.replaceAll("{n}", exact === false ? "all that match" : many);
     }
     if (!(await confirmed(question, yes))) return false;
   }

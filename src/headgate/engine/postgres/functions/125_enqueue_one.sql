@@ -1,5 +1,6 @@
 -- Store one job that needs nothing, or one key: what _enqueue does for most calls, by few and simple statements.
--- p_key, p_units, p_name   the key, how much of it, and its limit, if there is one; p_at (an instant) beats p_delay
+-- p_key, p_units, p_name, p_number   the key, how much of it, its limit, and the number that it brings, if there is
+--                          one; p_at (an instant) beats p_delay
 -- p_share, p_by_time, p_start_by, p_start_within, p_by, p_notify   see _enqueue, which also takes those that a limit may
 --                          refuse or turn away
 -- `problem`: exists, undeclared, kind, full (see _enqueue).
@@ -7,8 +8,8 @@
 CREATE OR REPLACE FUNCTION headgate._enqueue_one(
     p_id text, p_task text, p_queue text, p_args text, p_tenant text, p_priority smallint, p_delay bigint, p_at bigint,
     p_retry text, p_timeout bigint, p_metadata text, p_headers text, p_retention bigint, p_key text, p_units bigint,
-    p_name text, p_share text, p_by_time boolean, p_start_by bigint, p_start_within bigint, p_now bigint, p_by text,
-    p_notify boolean,
+    p_name text, p_number bigint, p_share text, p_by_time boolean, p_start_by bigint, p_start_within bigint,
+    p_now bigint, p_by text, p_notify boolean,
     OUT problem text, OUT subject text, OUT detail text, OUT state text, OUT again boolean)
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -25,6 +26,7 @@ BEGIN
                OR EXISTS (SELECT 1 FROM headgate.overrides o WHERE o.cap) AS caps,
            EXISTS (SELECT 1 FROM headgate.limits m WHERE m.policy) AS policies,
            CASE WHEN p_key IS NOT NULL THEN (SELECT m.kind FROM headgate.limits m WHERE m.name = p_name) END AS kind,
+           p_number IS NOT NULL AND EXISTS (SELECT 1 FROM headgate.limits m WHERE m.name = p_name AND m.per_key) AS brings,
            bool_or(x.work) AS work, bool_or(NOT x.work) AS busy
     INTO l FROM headgate.listeners x WHERE x.id IS DISTINCT FROM p_by;
     IF p_key IS NOT NULL AND (l.kind = 'rate') IS DISTINCT FROM (p_key LIKE 'r%') THEN
@@ -32,15 +34,17 @@ BEGIN
         detail := l.kind;
         RETURN;
     END IF;
-    IF l.policies AND headgate._has_policy(p_task, p_queue, ARRAY[p_key], true) THEN
+    IF l.brings OR (l.policies AND headgate._has_policy(p_task, p_queue, ARRAY[p_key], true)) THEN
         SELECT e.problem, e.subject, e.detail, e.states[1], e.again INTO problem, subject, detail, state, again
         FROM headgate._enqueue(
             ARRAY[p_id], ARRAY[p_task], ARRAY[p_queue], ARRAY[p_args], ARRAY[p_tenant], ARRAY[p_priority], ARRAY[p_delay],
             ARRAY[p_at], ARRAY[p_retry], ARRAY[p_timeout], ARRAY[NULL::text], ARRAY['return'], ARRAY[p_metadata],
             ARRAY[p_headers], ARRAY[p_retention], '{}', array_remove(ARRAY[p_key], NULL), array_remove(ARRAY[p_units], NULL),
             '{}', '{}', NULL, p_now, NULL, NULL, p_by, p_notify,
-            json_build_object('jobs', json_build_array(json_build_object(
-                'share', p_share, 'by_time', p_by_time, 'start_by', p_start_by, 'start_within', p_start_within)))) AS e;
+            json_build_object(
+                'numbers', CASE WHEN p_number IS NOT NULL THEN json_build_array(p_number) END,
+                'jobs', json_build_array(json_build_object(
+                    'share', p_share, 'by_time', p_by_time, 'start_by', p_start_by, 'start_within', p_start_within)))) AS e;
         RETURN;
     END IF;
     IF p_share IS NOT NULL AND v_is_due THEN
@@ -54,11 +58,11 @@ BEGIN
     v_line := v_is_due AND v_first IS NOT NULL;
     WITH stored AS (
         INSERT INTO headgate.jobs (seq, id, task, queue, tenant, priority, enqueued_at, args, use_keys, use_units,
-                                   retry, timeout, metadata, headers, retention, share, by_time)
+                                   retry, timeout, metadata, headers, retention, use_numbers, share, by_time)
         VALUES (nextval('headgate.arrivals'), p_id, p_task, p_queue, p_tenant, p_priority, v_now, p_args,
                 CASE WHEN p_key IS NOT NULL THEN ARRAY[p_key] END,
                 CASE WHEN p_key IS NOT NULL THEN ARRAY[p_units] END, p_retry, p_timeout, p_metadata, p_headers,
-                p_retention, p_share, p_by_time)
+                p_retention, CASE WHEN p_number IS NOT NULL THEN ARRAY[p_number] END, p_share, p_by_time)
         ON CONFLICT (id) DO NOTHING RETURNING seq, use_keys, use_units
     )
     INSERT INTO headgate.live (seq, task, queue, tenant, priority, due, state, use_keys, use_units, unseen, waiting_on,

@@ -96,8 +96,8 @@ CREATE OR REPLACE FUNCTION headgate._enqueue_one(
 LANGUAGE sql VOLATILE AS $$
     SELECT e.problem, e.detail, e.state, e.again
     FROM headgate._enqueue_one(p_id, p_task, p_queue, p_args, p_tenant, p_priority, p_delay, p_at, p_retry, p_timeout,
-                               p_metadata, NULL, p_retention, p_key, p_units, p_name, NULL, NULL, NULL, NULL, p_now, p_by,
-                               p_notify) AS e
+                               p_metadata, NULL, p_retention, p_key, p_units, p_name, NULL, NULL, NULL, NULL, NULL, p_now,
+                               p_by, p_notify) AS e
 $$;
 
 -- Jobs without a share that may start whenever they can.
@@ -109,8 +109,8 @@ CREATE OR REPLACE FUNCTION headgate._enqueue_one(
 LANGUAGE sql VOLATILE AS $$
     SELECT e.problem, e.detail, e.state, e.again
     FROM headgate._enqueue_one(p_id, p_task, p_queue, p_args, p_tenant, p_priority, p_delay, p_at, p_retry, p_timeout,
-                               p_metadata, p_headers, p_retention, p_key, p_units, p_name, NULL, NULL, NULL, NULL, p_now,
-                               p_by, p_notify) AS e
+                               p_metadata, p_headers, p_retention, p_key, p_units, p_name, NULL, NULL, NULL, NULL, NULL,
+                               p_now, p_by, p_notify) AS e
 $$;
 
 -- Restarts that bring no numbers.
