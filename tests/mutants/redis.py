@@ -149,6 +149,9 @@ FLOW = [
     Mutant(LEDGER, "  Store.leave(job, true)\n", "  Store.leave(job)\n", "starts do not move virtual time"),
     # lines of older data
     Mutant(MOVE_LINES, "string.sub(name, 1, 8) == 'suspect:' and 3 or 2)", "2)", "suspects of older data get their tags in another place"),
+    Mutant("engine/redis/restarting.py", ", **asked_more(kept)}", "}", "a job with other arguments forgets how its share is charged and how long its key is kept"),
+    Mutant("engine/redis/restarting.py", "else arguments.share", "else job[\"share\"]", "a job with other arguments stays in the share of its old ones"),
+    Mutant(MOVES, "job.need.retry, true, share)", "job.need.retry, true)", "an updated job is tagged as one of its old share"),
 ]  # fmt: skip
 
 HERD = Herd(
