@@ -19,7 +19,9 @@ endif
 
 FAST := -m "not slow and not server and not postgres" --ignore=tests/redis --ignore=tests/postgres
 
-PROCESSES ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 4 )))
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+PROCESSES ?= $(shell echo $$(( $(CORES) + 4 )))
+FAST_PROCESSES ?= $(shell echo $$(( $(CORES) + 1 )))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo pictures test test-fast test-postgres test-redis chaos mutants lint format types contracts bench clean
@@ -45,7 +47,7 @@ test: $(STAMP) ## Everything CI checks: lint, types, import contracts, all tests
 	test $$tests = 0 && test $$checked = 0
 
 test-fast: $(STAMP) ## The tests that take less than a minute together
-	@$(BIN)/pytest -n auto --dist=worksteal $(FAST) $(ARGS)
+	@$(BIN)/pytest -n $(FAST_PROCESSES) --dist=load --maxschedchunk=4 $(FAST) $(ARGS)
 
 test-postgres: $(STAMP) ## All tests on PostgreSQL, also those that take long (CONTRIBUTING.md: other versions)
 	@HEADGATE_DEADLOCK_SECONDS=60 $(BIN)/pytest -m postgres $(ARGS)

@@ -145,6 +145,13 @@ SHARE_MANY = replace(
     title="the same with 10,000 tenants of 10 jobs each",
     params={"tenants": 10_000, "each": 10, "turns": 1, "concurrency": 100},
     quick={"tenants": 500},
+    timeout=600,
+)
+SHARE_MANY_APART = replace(
+    SHARE_MANY,
+    name="share-many-apart",
+    title="the same, each tenant's jobs enqueued at once: starts go back and forth over the store",
+    params={**SHARE_MANY.params, "apart": True},
 )
 LATENCY_SAME = Row(
     "latency-same",

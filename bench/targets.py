@@ -24,6 +24,7 @@ from bench.rows import (
     READS,
     SHARE_ALONE,
     SHARE_MANY,
+    SHARE_MANY_APART,
     SHARE_NEWCOMER,
     SHARE_WEIGHTS,
     THREE_LIMITS,
@@ -64,6 +65,7 @@ ANYWHERE = (
     SHARE_WEIGHTS.to(Check("off", "≤", 0.15)),
     SHARE_ALONE.to(Check("ratio", "≥", 0.95, "×")),
     SHARE_MANY.to(Check("ratio", "≥", 0.8, "×")),
+    SHARE_MANY_APART.to(Check("ratio", "≥", 0.8, "×")),
     GROWTH.to(
         Check("ratio", "≤", 1.5, "×"), Check("longest", "≤", 100, " ms"), Check("script", "≤", 10, " ms")
     ),

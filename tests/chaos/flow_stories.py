@@ -248,6 +248,11 @@ def put_off_for_ever(story: Story) -> None:
     _index(story, "x2", rules.AT_MOST + 1)
 
 
+def put_off_and_expedite(story: Story) -> None:
+    put_off_for_ever(story)
+    story.ask(1400, "expedite", "x1")
+
+
 def greet_at_once_again(story: Story) -> None:
     for number in (1, 2):
         story.run(f"g{number}", 500 * number, 500 * number + 10, "greet", task="greet", greets="you")
@@ -291,5 +296,6 @@ RIGHT: tuple[Doctor, ...] = (
     expire_in_time,
     let_a_share_wait_for_its_turn,
     run_the_last_word,
+    put_off_and_expedite,
     greet_again,
 )

@@ -206,7 +206,7 @@ class PostgresPlace(Place):
                 return True
             return False
 
-        eventually(started, "the server to come back", every=0.2)
+        eventually(started, "the server to come back", 300, every=0.2)
 
     def close(self) -> None:
         self._signal(signal.SIGCONT)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from headgate import App, JobState
+from headgate.app import slots
 from headgate.app.info import JobInfo
 from headgate.errors import HeadgateError
 from headgate.worker.duties import recheck
@@ -121,7 +122,7 @@ def _settle_in(folder: Path) -> None:
     def at_work() -> bool:
         return len({each["pid"] for each in notes.of(notes.read(folder), "renewed", "asked")}) >= PROCESSES
 
-    eventually(at_work, "all processes to be at work", 60, every=0.2)
+    eventually(at_work, "all processes to be at work", 300, every=0.2)
 
 
 def _rest(place: Place, fleet: Fleet) -> Final:
@@ -156,12 +157,21 @@ def _wait(app: App, fleet: Fleet) -> list[str]:
         left = [job for job in _try(lambda: app.jobs_sync(state=UNFINISHED, size=PAGE)) if job.task != "tick"]
         if not left:
             return []
+        if given_back := [job.id for job in left if _is_orphaned(job)]:
+            with suppress(HeadgateError):
+                app.cancel_sync(ids=given_back)
         ids = {job.id for job in left}
         if not before or before - ids:
             before, until = ids, time.monotonic() + REST
         if time.monotonic() > until:
             return [f"after {REST:g} s: {_try(lambda id=job.id: app.explain_sync(id))}" for job in left[:20]]
         time.sleep(0.2)
+
+
+def _is_orphaned(job: JobInfo) -> bool:
+    """A request for a slot that was granted in an answer that never arrived, taken back, and left behind by a process
+    that died before it was granted anew: what has started once does not expire, an operator has to cancel it."""
+    return job.task.startswith(slots.PREFIX) and job.attempt > 0 and job.state is not JobState.RUNNING
 
 
 def _look(app: App, place: Place) -> Final:

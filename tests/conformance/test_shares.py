@@ -167,6 +167,16 @@ async def test_a_job_whose_place_a_newcomer_takes_does_not_stand_before_it_in_it
     assert job.tag == 20_000
 
 
+async def test_a_newcomer_that_is_replaced_within_its_batch_charges_nobody(world: World) -> None:
+    one, other = (
+        world.job("a1", share="a", unique="u"),
+        world.job("a2", share="a", unique="u", on_conflict="replace"),
+    )
+    await world.enqueue_all(world.job("a0", share="a"), one, other)
+    await world.met()
+    assert (await world.get("a2")).tag == 20_000
+
+
 async def test_future_jobs_are_tagged_when_they_are_due(world: World) -> None:
     await world.enqueue("future", share="a", delay=10)
     assert (await world.get("future")).tag == 0

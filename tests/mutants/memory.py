@@ -747,6 +747,24 @@ MUTANTS = [
         "None",
         "keys behind the first slice are never looked at",
     ),
+    Mutant(
+        MOVES,
+        "            share = _share(job.spec, arguments.share)",
+        "            share = job.spec.share",
+        "a job with other arguments stays in the share of its old ones",
+    ),
+    Mutant(
+        MOVES,
+        "            share=_share(job.spec, spec.share if spec.queue == job.queue else None),",
+        "            share=job.spec.share,",
+        "a job that is updated stays in its share",
+    ),
+    Mutant(
+        MOVES,
+        "            share=_share(job.spec, spec.share if spec.queue == job.queue else None),",
+        "            share=_share(job.spec, spec.share),",
+        "a job that is updated gets a share of another queue",
+    ),
 ]
 
 _PURE = ("admission", "audit", "blame", "blame_outcomes", "keys", "lifecycle", "limits", "rates", "retry")

@@ -170,6 +170,9 @@ MUTANTS = [
     Mutant(SHARES, "round({share_scale} * coalesce(p_mean::double precision / 1000000, 1) / p_weight)::bigint", "round({share_scale} * coalesce(p_mean::double precision / 1000000, 1))::bigint", "weights do not count"),
     Mutant(OFFER, "    SELECT e.key FROM (SELECT q.queue FROM q WHERE q.queue IS NOT NULL\n", "    SELECT e.key FROM (SELECT q.queue FROM q WHERE false\n", "a newcomer of a quiet share waits until those of a noisy one were looked at"),
     Mutant(READY, "            ORDER BY j.queue, j.priority, j.tag, j.due, j.seq LIMIT p_most FOR UPDATE SKIP LOCKED);\n    END LOOP;\n    RETURN v_seqs;", "            ORDER BY j.seq LIMIT p_most FOR UPDATE SKIP LOCKED);\n    END LOOP;\n    RETURN v_seqs;", "newcomers arrive in the order in which they came"),
+    Mutant(STEER, "coalesce(p_share, x.share) END", "x.share END", "a job with other arguments stays in the share of its old ones"),
+    Mutant(UNIQUE, "        share = CASE WHEN l.share IS NULL OR l.queue <> p_queue THEN l.share ELSE coalesce(p_share, l.share) END,\n", "", "an updated job is tagged as one of its old share"),
+    Mutant(EXCHANGE, "o.headers, NULL::text[], j.use_keys;", "o.headers, NULL::text[], NULL::text[];", "an attempt does not know its limits"),
 ]  # fmt: skip
 
 HERD = Herd(

@@ -21,6 +21,7 @@ ADMISSION, LEDGER, HOLDING, MOVES, LOSING, LIFE, RATES, LINES, STEP = (
     )
 )
 BOOK, FULL, SHARES, JOBS = (f"{_SCRIPTS}lib/{name}.lua" for name in ("in_force", "full", "shares", "jobs"))
+NEWCOMERS = f"{_SCRIPTS}lib/newcomers.lua"
 MOVE_LINES = f"{_SCRIPTS}verbs/move_lines.lua"
 EXCHANGE, RESTART, SWEEP = (f"{_SCRIPTS}verbs/{name}.lua" for name in ("exchange", "restart_with", "sweep"))
 
@@ -134,15 +135,23 @@ FLOW = [
     Mutant(MOVES, "job.unique_until = math.max(job.expires_at, till), till > now and till", "job.unique_until = job.expires_at, till > now and till", "a key that is kept goes with its job"),
     Mutant(MOVES, "  if way.at_most then due = math.min(due, job.enqueued_at + way.at_most) end\n", "", "updates put a job off for ever"),
     # shares
-    Mutant(SHARES, "math.min(math.max(virtual, last) + step, Shares.LARGEST), false", "last + step, false", "a share that comes back starts from the beginning"),
-    Mutant(SHARES, "math.min(math.max(virtual, last) + step, Shares.LARGEST), false", "virtual + step, false", "all jobs of a share stand at one place"),
-    Mutant(SHARES, "  if tag > Shares.virtual_time(place) then", "  if false then", "virtual time does not go on"),
-    Mutant(SHARES, "  if row[2] < row[1] then return Lines.first_from", "  if row[2] > row[1] then return Lines.first_from", "jobs are tagged anew twice"),
+    Mutant(SHARES, "math.min(math.max(virtual, last) + step, Shares.LARGEST)", "last + step", "a share that comes back starts from the beginning"),
+    Mutant(SHARES, "math.min(math.max(virtual, last) + step, Shares.LARGEST)", "virtual + step", "all jobs of a share stand at one place"),
+    Mutant(SHARES, "  if started.last > Shares.stored_virtual_time(place) then", "  if false then", "virtual time does not go on"),
+    Mutant(SHARES, "  if row[2] < row[1] then return Lines.next_of", "  if row[2] > row[1] then return Lines.next_of", "jobs are tagged anew twice"),
     Mutant(SHARES, "  row[4] = members[Shares.SLICE + 1] or row[4]\n", "", "tagging anew begins from the start with each slice"),
+    Mutant(SHARES, "  if last and job.tag >= last then lasts[need.share] = false end\n", "", "a job of a share that ends in an enqueue stands before its newcomers"),
+    Mutant(SHARES, "if need.share_head ~= started.head then started.in_order = false end", "", "what waits of one share leaves its line when another's jobs start"),
+    Mutant(NEWCOMERS, "    plain.lasts[plain.share] = tag\n", "", "newcomers of one batch have the same tag"),
+    Mutant(NEWCOMERS, "    Shares.count(plain.place, 1)\n", "", "a newcomer of a share does not count at its place"),
+    Mutant(SHARES, "  if member and line.added[member] then", "  if false then", "a job that comes and starts in one step stays in the line of its share"),
     Mutant(MOVES, "  if job.need.share and not returning then Shares.tag(job) end", "  if job.need.share then Shares.tag(job) end", "a job that was given back loses its place in its share"),
-    Mutant(LEDGER, "  if job.tag > 0 then Shares.advance(job.need.place, job.tag) end\n", "", "starts do not move virtual time"),
+    Mutant(LEDGER, "  Store.leave(job, true)\n", "  Store.leave(job)\n", "starts do not move virtual time"),
     # lines of older data
     Mutant(MOVE_LINES, "string.sub(name, 1, 8) == 'suspect:' and 3 or 2)", "2)", "suspects of older data get their tags in another place"),
+    Mutant("engine/redis/restarting.py", ", **asked_more(kept)}", "}", "a job with other arguments forgets how its share is charged and how long its key is kept"),
+    Mutant("engine/redis/restarting.py", "else arguments.share", "else job[\"share\"]", "a job with other arguments stays in the share of its old ones"),
+    Mutant(MOVES, "job.need.retry, true, share)", "job.need.retry, true)", "an updated job is tagged as one of its old share"),
 ]  # fmt: skip
 
 HERD = Herd(

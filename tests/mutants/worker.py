@@ -78,6 +78,8 @@ MUTANTS = [
     Mutant(CAPACITY, "return max(0, threads.free - sum(other.asked_threads for other in self._shares if other is not share))", "return max(0, threads.free)", "two parts ask for the same thread"),
     Mutant(LOOP, "            if room <= 0 or (threaded and not self._runner.free_threads):\n", "            if room <= 0:\n", "a job that comes too late for its thread holds its slots while it waits for one"),
     Mutant(PART_RUN, "        if self.runner.running:\n            self.lease.leave()\n            return\n", "", "a worker retires while a thread of it runs on"),
+    Mutant(OUTCOME, "            if (wrong := _names_no_limit(run, control)) is not None:\n                return _by_policy(run, wrong)\n", "", "a throttle by a misspelt limit passes in silence"),
+    Mutant("hooks/context.py", "            if name not in rates:", "            if False:", "what was spent of a misspelt limit passes in silence"),
 ]  # fmt: skip
 
 HERD = Herd(

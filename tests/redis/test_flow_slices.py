@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.clock import SECOND
-from headgate.engine.contract import Limit, Settings, ShareWeight, Spent, Succeeded, Throttled, Worker
+from headgate.engine.contract import Failed, Limit, Settings, ShareWeight, Spent, Succeeded, Throttled, Worker
 from headgate.engine.redis import RedisEngine, store
 from headgate.engine.rules.audit import audit
 from headgate.errors import BacklogFull
@@ -87,6 +87,32 @@ async def test_a_quiet_share_does_not_wait_behind_a_large_backlog(
         order += [attempt.job[0] for attempt in running]
     assert len(order) <= 120
     assert audit(await engine.snapshot()) == []
+
+
+async def test_what_waits_between_those_that_start_stays_in_the_line_of_its_share(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    """As many jobs start as stand between the first and the last of a share, but not the same ones."""
+    engine = await open_engine(start_server().url)
+    await engine.set_share(ShareWeight("b", 0.4))
+    tasks = {"a1": "t", "a2": "unknown", "a3": "t", "a4": "t", "b1": "t"}
+    await engine.enqueue([NewJob(id, task, share=id[0]) for id, task in tasks.items()])
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12, concurrency=9))
+    started = [attempt.job for attempt in (await engine.exchange("w", [], 9)).attempts]
+    assert started == ["a1", "b1", "a3", "a4"]
+    assert [(each.share, each.pending) for each in await engine.shares()] == [("a", 1), ("b", 0)]
+
+
+async def test_a_job_that_comes_back_and_starts_in_one_step_does_not_wait_in_its_share(
+    start_server: StartServer, open_engine: OpenEngine
+) -> None:
+    engine = await open_engine(start_server().url)
+    await engine.enqueue([NewJob("a1", "t", share="a")])
+    await engine.register(Worker("w", frozenset({"t"}), lease=10**12, concurrency=9))
+    (first,) = (await engine.exchange("w", [], 1)).attempts
+    (second,) = (await engine.exchange("w", [Failed("a1", first.number, "again", retry_in=0)], 1)).attempts
+    assert second.number == 2
+    assert await engine.shares() == []
 
 
 async def test_idle_shares_leave_nothing(start_server: StartServer, open_engine: OpenEngine) -> None:

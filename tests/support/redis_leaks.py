@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -210,25 +211,21 @@ class _Partition:
     def _shares(self) -> list[str]:
         """Jobs of shares stand in lines of their own, too, and are counted by place."""
         lines: dict[str, set[str]] = {}
-        places: dict[str, set[str]] = {}
         counted: Counter[str] = Counter()
         for id, (need, life) in self.jobs.items():
             if not (need.more and need.more[0]):
                 continue
-            share, place = need.more[0], f"{need.priority:02}{need.queue}"
+            head, place = need.more[0].replace("\0", "\0\x7f") + "\0", f"{need.priority:02}{need.queue}"
             if life.state in ("ready", "waiting"):
-                lines.setdefault(f"{len(share.encode())}:{share}{place}", set()).add(id)
-                places.setdefault(share, set()).add(place)
+                lines.setdefault(place, set()).add(f"{head}{id}")
             counted[place] += life.state in ("ready", "waiting", "running")
         found = self._same("share:", self._family("share:"), set(lines))
-        for name, ids in lines.items():
-            found += self._same(f"share:{name}", {m[46:] for m in self._all(f"share:{name}")}, ids)
-        found += self._same("places:", self._family("places:"), set(places))
-        for share, where in places.items():
-            found += self._same(f"places:{share}", set(self._all(f"places:{share}")), where)
+        for place, members in lines.items():
+            stored = {re.sub(r"\0\d{46}", "\0", m) for m in self._all(f"share:{place}")}
+            found += self._same(f"share:{place}", stored, members)
         found += self._differs("sharing", {place: count for place, count in counted.items() if count})
         weighed = set(self._all("weights")) | set(self._all("declared"))
-        found += self._same("shares", set(self._all("shares")), set(places) | weighed)
+        found += self._same("shares", set(self._all("shares")), weighed)
         busy = {place for place, count in counted.items() if count}
         forgotten = set(self._all("virtual")) - busy - set(self._all("quiet"))
         late = set(self._all("weightends")) - set(self._all("weights"))

@@ -87,10 +87,10 @@ async def share_weights(scratch: Path, url: str, jobs: int, weight: float, concu
 
 
 async def share_cost(
-    scratch: Path, url: str, tenants: int, each: int, turns: int, concurrency: int
+    scratch: Path, url: str, tenants: int, each: int, turns: int, concurrency: int, apart: bool = False
 ) -> Figures:
     """Drain as many jobs of so many tenants, in turns from a queue that is shared and from one that is not. The fastest
-    of several turns counts: what disturbs one only slows it."""
+    of several turns counts: what disturbs one only slows it. `apart`: the jobs of a tenant come all at once."""
     app = App(url)
     tally = Tally(0)
     app.queue("shared", share_by="tenant")
@@ -123,12 +123,9 @@ async def share_cost(
             await turn([task.options(tenant="warm").job() for _ in range(WARM_UP)])
         for _ in range(turns):
             for name, task in (("plain", plain), ("shared", shared)):
-                made = [
-                    job()
-                    for job in (task.options(tenant=tenant).job for tenant in names)
-                    for _ in range(each)
-                ]
-                rates[name].append(await turn(made))
+                makers = [task.options(tenant=tenant).job for tenant in names]
+                ordered = [job for job in makers for _ in range(each)] if apart else makers * each
+                rates[name].append(await turn([job() for job in ordered]))
     (plain_rate, plain_enqueue), (rate, enqueue) = (
         map(max, zip(*turns, strict=True)) for turns in rates.values()
     )

@@ -8,6 +8,8 @@ from headgate.engine.contract import Engine, Filter
 
 COUNTED = 10_000
 """How many jobs are counted before the answer is a lower bound."""
+FOUND = 2000
+"""How many are counted of a filter for which jobs have to be looked through: they are read one by one."""
 PAGE = 1000
 PAGES = 20
 """Pages that are looked at, each of which looks at so many jobs only that it answers at once."""
@@ -32,7 +34,7 @@ async def count_up_to(engine: Engine, wanted: Filter, most: int) -> CountInfo:
         )
         if found > PAGE:
             return CountInfo(matching=found, exact=False)
-    return await _looked_through(engine, wanted, most)
+    return await _looked_through(engine, wanted, min(most, FOUND))
 
 
 async def _looked_through(engine: Engine, wanted: Filter, most: int) -> CountInfo:

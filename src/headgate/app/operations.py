@@ -107,7 +107,7 @@ class Operations(Asking):
         return await internal_jobs.count(await self._client.engine(), wanted)
 
     async def count_up_to(self, most: int = COUNTED, **filter: Unpack[JobFilter]) -> CountInfo:
-        """How many jobs match, for a reader who waits: counting stops at `most`, or when many jobs were looked at.
+        """How many jobs match, for a reader who waits: counting stops at `most`, or when thousands were looked at.
         `exact` says whether all were counted."""
         bound = check_size(most, "most")
         wanted = await self._wanted(filter)

@@ -46,6 +46,8 @@ log = logging.getLogger("headgate.app.slots")
 
 QUEUE = "slots"
 """The queue in whose lines slots stand, unless they name another."""
+PREFIX = "slot:"
+"""What the names of keepers' tasks begin with."""
 ONCE = Retry(attempts=1, losses=0)
 """A slot whose process died is not held again: the code that asked for it is gone."""
 MOST_AT_ONCE = 10_000
@@ -128,7 +130,7 @@ class Keeper:
         self.holdings: dict[str, Holding] = {}
         self.queue = queue
         self._client = client
-        name = f"slot:{socket.gethostname()[:64]}-{os.getpid()}-{os.urandom(3).hex()}"
+        name = f"{PREFIX}{socket.gethostname()[:64]}-{os.getpid()}-{os.urandom(3).hex()}"
         self.task = KeeperTask(name, self.holdings)
         self._worker: Worker | None = None
         self._starting = asyncio.Lock()

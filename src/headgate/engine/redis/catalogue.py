@@ -42,7 +42,7 @@ SINGLE: dict[str, Kind] = {
     "sized": Kind("hash", "always", "limits of which jobs have named other units than one"),
     "weights": Kind("hash", "always", "share → its weight by an operator's word"),
     "declared": Kind("hash", "always", "share → its weight as declared in code"),
-    "shares": Kind("zset", "always", "shares with a weight, or with ready or waiting jobs, by name"),
+    "shares": Kind("zset", "always", "shares with a weight, by name"),
     "ticks": Kind("hash", "always", "periodic task → its last tick"),
     "paused": Kind("set", "always", "queues that are not claimed from"),
     "schedules": Kind("set", "always", "periodic tasks that are paused"),
@@ -113,8 +113,9 @@ FAMILIES: dict[str, Kind] = {
         "while used",
         "job → since when it holds a key, `r` for a reservation, `*` and its units if not one",
     ),
-    "share:": Kind("zset", "while used", "line of a share's ready and waiting jobs of a priority and queue"),
-    "places:": Kind("set", "while used", "share → priorities and queues where it has ready or waiting jobs"),
+    "share:": Kind(
+        "zset", "while used", "ready and waiting jobs with a share of a priority and queue, by share"
+    ),
     "crowd:": Kind("zset", "while used", "ready and waiting jobs of a queue whose backlog loses its oldest"),
     "run:": Kind("zset", "while used", "what a worker runs, by arrival"),
     "stop:": Kind("zset", "while used", "which of these it was asked to stop"),

@@ -115,7 +115,7 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page[dict[str, Any]]:
 async def count_jobs(call: Call, query: CountQuery) -> CountInfo:
     """Count jobs
 
-    Up to 10,000, and no more than can be looked through at once; where `exact` is false, there are at least so many.
+    As far as can be looked through at once, some thousands; where `exact` is false, there are at least so many.
     With `exact=true` all are counted.
     """
     if query.exact:

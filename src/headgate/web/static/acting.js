@@ -63,11 +63,12 @@ async function act({ call, body, question, yes, done, then }) {
   if (question !== undefined) {
     if (question.includes("{n}") || (yes || "").includes("{n}")) {
       const { matching, exact } = await ask(method, path, { ...body, dry_run: true });
-      if (matching === 0) {
+      if (matching === 0 && exact !== false) {
         toast("No job that matches is in a state for that.");
         return false;
       }
-      const many = (exact === false ? "at least " : "") + number.format(matching);
+      const least = matching ? "at least " + number.format(matching) : "all";
+      const many = exact === false ? least : number.format(matching);
       question = question.replaceAll("{n}", many);
       if (matching === 1) question = question.replace(" jobs", " job");
       yes = yes && yes.replaceAll("{n}", exact === false ? "all that match" : many);

@@ -262,10 +262,19 @@ function Book.number_without_override(ident)
   return limit.learns and numbers[1] or limit.max
 end
 
+-- Whether any share had a weight when this step began. Those that it gets since are in the book.
+function Book.has_weights()
+  if Book.kept.weights_known == nil then
+    Book.kept.weights_known = call('EXISTS', base .. 'weights', base .. 'declared') > 0
+  end
+  return Book.kept.weights_known
+end
+
 -- The weight of a fair share: an operator's word, else what code declared, else 1.
 function Book.weight(share)
   local weight = Book.weights[share]
   if not weight then
+    if not Book.has_weights() then return 1 end
     local text = call('HGET', base .. 'weights', share) or call('HGET', base .. 'declared', share)
     weight = text and tonumber(parse(text)[2]) or 1
     Book.weights[share], Book.kept.known = weight, Book.kept.known + 1

@@ -131,21 +131,32 @@ function Store.stands_apart(need)
   return need.apart
 end
 
-function Store.move_apart(job, move, by)
-  local need, member = job.need, Store.rank(job)
-  if need.share then move(Lines.share(need.share, need.place), member) end
-  if need.crowded then move(Lines.crowd(need.queue), member) end
-  local pending = need.bounded and Full.pending[need.queue]
+function Store.enter_apart(job)
+  local need = job.need
+  if need.share then Shares.enter(job) end
+  if need.bounded then Store.move_backlog(need, job, Lines.add, 1) end
+end
+
+function Store.leave_apart(job, starts)
+  local need = job.need
+  if need.share then (starts and Shares.start or Shares.leave)(job) end
+  if need.bounded then Store.move_backlog(need, job, Lines.remove, -1) end
+end
+
+function Store.move_backlog(need, job, move, by)
+  if need.crowded then move(Lines.crowd(need.queue), Store.rank(job)) end
+  local pending = Full.pending[need.queue]
   if pending then Full.pending[need.queue] = pending + by end
 end
 
--- Take a job out of where it stands. The caller changes its fields and lets it `enter` again.
-function Store.leave(job)
+-- Take a job out of where it stands, since it `starts` or for another reason. The caller changes its fields and lets it
+-- `enter` again.
+function Store.leave(job, starts)
   local state = job.state
   if job.offered_by then Ledger.promise(job, -1) end
   if state == 'ready' or state == 'waiting' then
     Lines.remove(Store.line(job), Store.member(job))
-    if Store.stands_apart(job.need) then Store.move_apart(job, Lines.remove, -1) end
+    if Store.stands_apart(job.need) then Store.leave_apart(job, starts) end
   end
   if job.need.unique and Store.keeps_unique(job) then
     local rival = Store.rival(job.need.tenant, job.need.unique)
@@ -158,7 +169,7 @@ function Store.enter(job)
   if job.offered_by then Ledger.promise(job, 1) end
   if state == 'ready' or state == 'waiting' then
     Lines.add(Store.line(job), Store.member(job))
-    if Store.stands_apart(job.need) then Store.move_apart(job, Lines.add, 1) end
+    if Store.stands_apart(job.need) then Store.enter_apart(job) end
   end
   if job.need.unique and Store.keeps_unique(job) and not Store.rival(job.need.tenant, job.need.unique) then
     Store.set_rival(job, job.id)

@@ -227,9 +227,8 @@ function Ledger.close(ident, pace, till)
 end
 
 function Ledger.start(job)
-  Store.leave(job)
+  Store.leave(job, true)
   job.state, job.worker, job.started_at = 'running', Ledger.claimer, now
-  if job.tag > 0 then Shares.advance(job.need.place, job.tag) end
   if job.attempt == 0 and job.need.unique_for then job.unique_until = now + job.need.unique_for end
   job.attempt, job.tries, job.start_by = job.attempt + 1, job.tries + 1, false
   job.ended_at, job.outcome, job.error, job.result = false, false, false, false

@@ -10,6 +10,7 @@ function Lines.make(kind, key, queue, other)
   return Lines.renew({
     turn = 0, kind = kind, key = base .. key, queue = queue, other = other, added = Lines.NONE, gone = Lines.NONE,
     more = 0, less = 0, stored = false, head = false, asked = 0, front = Lines.NONE, taken = 0, seen = 0, plain = false,
+    started = false,
   })
 end
 
@@ -18,7 +19,7 @@ end
 function Lines.renew(line)
   line.turn, line.added, line.gone, line.more, line.less = turn, Lines.NONE, Lines.NONE, 0, 0
   line.stored, line.head, line.asked, line.front, line.seen, line.plain = false, false, 0, Lines.NONE, 0, false
-  line.taken = 0
+  line.taken, line.started = 0, false
   Lines.all[#Lines.all + 1] = line
   return line
 end
@@ -60,13 +61,18 @@ function Lines.suspects(queue, why, task)
   return line
 end
 
--- The ready and waiting jobs of a fair share, at a place: priority and queue.
-function Lines.share(share, place)
-  local name = Text.join(share, place)
-  local line = Lines.shares[name]
+-- The ready and waiting jobs with a share at a place: priority and queue. Those of one share stand together.
+function Lines.place(place)
+  local line = Lines.places[place]
   if not line then
-    line = Lines.make('share', 'share:' .. name, place, share)
-    Lines.shares[name] = line
+    line = Transaction.shelf.places[place]
+    if line then
+      Lines.renew(line)
+    else
+      line = Lines.make('place', 'share:' .. place, place)
+      Transaction.shelf.places[place], Transaction.shelf.known = line, Transaction.shelf.known + 1
+    end
+    Lines.places[place] = line
   end
   return line
 end
@@ -79,6 +85,12 @@ function Lines.crowd(queue)
     Lines.crowds[queue] = line
   end
   return line
+end
+
+-- Members that are only put in, and are not looked at in this step: each behind its score.
+function Lines.plain(line)
+  line.plain = line.plain or {}
+  return line.plain
 end
 
 function Lines.waiting(ident, queue)
@@ -173,21 +185,6 @@ function Lines.first_light(line, most)
   return Lines.first_from(line, Blame.LIGHT, most)
 end
 
--- The last members that do not stand behind a text (false: the last of all), last first. Cost: as above.
-function Lines.before(line, till, most)
-  if line.taken > 0 then Lines.name_taken(line) end
-  local found, from = {}, till and '[' .. till or '+'
-  for _, member in ipairs(call('ZREVRANGEBYLEX', line.key, from, '-', 'LIMIT', '0', Text.number(most + line.less))) do
-    if not line.gone[member] then found[#found + 1] = member end
-  end
-  for member in pairs(line.added) do
-    if not till or member <= till then found[#found + 1] = member end
-  end
-  table.sort(found, function(a, b) return a > b end)
-  for extra = #found, most + 1, -1 do found[extra] = nil end
-  return found
-end
-
 -- The last member; nil of an empty line. Cost: what this step took out.
 function Lines.last(line)
   if line.taken > 0 then Lines.name_taken(line) end
@@ -200,6 +197,68 @@ function Lines.last(line)
   end
   for member in pairs(line.added) do
     if not last or member > last then last = member end
+  end
+  return last
+end
+
+-- What begins with a text stands behind it, and before this: ranks follow, which begin with a digit.
+function Lines.beyond(head)
+  return head .. ':'
+end
+
+-- The next members of those that begin with a text, from one on (false: the first). Cost: as above.
+function Lines.next_of(line, head, from, most)
+  local found, till = {}, '(' .. Lines.beyond(head)
+  from = from or head
+  for _, member in ipairs(call('ZRANGEBYLEX', line.key, '[' .. from, till, 'LIMIT', '0', Text.number(most + line.less))) do
+    if not line.gone[member] then found[#found + 1] = member end
+  end
+  for member in pairs(line.added) do
+    if sub(member, 1, #head) == head and member >= from then found[#found + 1] = member end
+  end
+  table.sort(found)
+  for extra = #found, most + 1, -1 do found[extra] = nil end
+  return found
+end
+
+-- The same downwards (from false: the last).
+function Lines.previous_of(line, head, from, most)
+  local found, first = {}, from and '[' .. from or '(' .. Lines.beyond(head)
+  local limit = Text.number(most + line.less)
+  for _, member in ipairs(call('ZREVRANGEBYLEX', line.key, first, '[' .. head, 'LIMIT', '0', limit)) do
+    if not line.gone[member] then found[#found + 1] = member end
+  end
+  for member in pairs(line.added) do
+    if sub(member, 1, #head) == head and (not from or member <= from) then found[#found + 1] = member end
+  end
+  table.sort(found, function(a, b) return a > b end)
+  for extra = #found, most + 1, -1 do found[extra] = nil end
+  return found
+end
+
+-- The last stored member that begins with a text and is still there. It is hardly ever one that this step took out, so
+-- few are asked for at first.
+function Lines.last_stored(line, head)
+  local till, from, most = '(' .. Lines.beyond(head), '[' .. head, 1
+  while true do
+    local found = call('ZREVRANGEBYLEX', line.key, till, from, 'LIMIT', '0', Text.number(most))
+    for _, member in ipairs(found) do
+      if not line.gone[member] then return member end
+    end
+    if #found < most then return nil end
+    most = most * 8
+  end
+end
+
+-- The last member that begins with a text; nil without any. Cost: what this step put in and took out.
+function Lines.last_of(line, head)
+  local last = Lines.last_stored(line, head)
+  local function look(member)
+    if sub(member, 1, #head) == head and (not last or member > last) then last = member end
+  end
+  for member in pairs(line.added) do look(member) end
+  if line.plain then
+    for place = 2, #line.plain, 2 do look(line.plain[place]) end
   end
   return last
 end
@@ -230,11 +289,14 @@ function Lines.put_in(line)
   Write.many('ZADD', line.key, added)
 end
 
+Lines.UNLISTED = {ready = true, crowd = true, place = true} -- whether there is one is not written anywhere
+
 function Lines.write()
   for _, line in ipairs(Lines.all) do
     if line.plain then Write.many('ZADD', line.key, line.plain) end
+    if line.started then Shares.write_started(line.queue, line) end
     if line.more > 0 or line.less > 0 then
-      local stays = line.kind == 'ready' or line.kind == 'crowd' or line.seen > line.less
+      local stays = Lines.UNLISTED[line.kind] or line.seen > line.less
       local size = not stays and Lines.size(line)
       if line.less > 0 then Lines.take_off(line) end
       if line.more > 0 then Lines.put_in(line) end
@@ -248,11 +310,6 @@ end
 function Lines.index(line, exists)
   if line.kind == 'suspect' then
     call(exists and 'SADD' or 'SREM', base .. 'suspects', line.name)
-    return
-  end
-  if line.kind == 'crowd' then return end
-  if line.kind == 'share' then
-    Shares.index(line.other, line.queue, exists)
     return
   end
   if line.kind == 'aside' or line.kind == 'thread' then

@@ -54,28 +54,52 @@ function Transitions.say_what_is_wrong(ids, numbers, ways)
 end
 
 -- A way of jobs that nothing holds up: due, without limits, caps or a unique key. They are ready, and all that tells
--- one record from the next is its arrival; so there is a pattern for them, cut where that stands.
+-- one record from the next is its arrival, and the tag if they have a share; so there is a pattern for them, cut where
+-- these stand.
 function Transitions.plain(way)
   local need = way.need
   if need.unique or way.due > now or #Ledger.uses(way) > 0 then return false end
-  if way.start_by or way.brings or Store.stands_apart(need) then return false end
+  if way.start_by or way.brings or Store.stands_apart(need) and need.bounded then return false end
   local job = Store.table_for('', need)
   Store.newborn(job, 'ready', now, way.due)
-  local text, line = Store.folded(job), Lines.ready(need.queue)
-  line.plain = line.plain or {}
-  return {
-    before = sub(text, 1, Store.SEQ_AT - 1), behind = sub(text, Store.SEQ_AT + 8), line = line.plain,
-    head = Store.head(need.priority, 0, way.due), queue = need.queue,
+  if need.share then job.tag = 1 end -- any, so that there is a place for it
+  local text = Store.folded(job)
+  local plain = {
+    before = sub(text, 1, Store.SEQ_AT - 1), behind = sub(text, Store.SEQ_AT + 8),
+    line = Lines.plain(Lines.ready(need.queue)), head = Store.head(need.priority, 0, way.due), queue = need.queue,
+    share = false,
   }
+  if need.share then Transitions.plain_of_share(plain, need) end
+  return plain
+end
+
+function Transitions.plain_of_share(plain, need)
+  local tag_at = #plain.behind - Store.TAG_TO_END
+  plain.share, plain.place, plain.mark, plain.lasts = need.share, need.place, need.share_head, Shares.lasts_at(need.place)
+  plain.virtual, plain.step = Shares.virtual_time(need.place), Shares.step(need)
+  plain.need, plain.apart = need, Lines.plain(Lines.place(need.place))
+  plain.between, plain.behind = sub(plain.behind, 1, tag_at), sub(plain.behind, tag_at + 9)
+  plain.priority, plain.due = sub(plain.head, 1, 2), sub(plain.head, 19, 34)
 end
 
 function Transitions.add_plain(plain, id, key, spec)
-  local seq, line, size = Store.next_seq(), plain.line, #plain.line
+  local seq, line, size, head, record = Store.next_seq(), plain.line, #plain.line, plain.head, plain.before
   local arrival, records = format('%012d', seq), Write.records
   local last = #records
-  records[last + 1], records[last + 2] = key, plain.before .. struct.pack('>d', seq) .. plain.behind
+  if plain.share then
+    local tag = Shares.next_tag(plain.virtual, plain.lasts[plain.share] or Shares.last_tag(plain.need), plain.step)
+    plain.lasts[plain.share] = tag
+    head = plain.priority .. format('%016d', tag) .. plain.due
+    record = record .. struct.pack('>d', seq) .. plain.between .. struct.pack('>d', tag) .. plain.behind
+    local apart = plain.apart
+    apart[#apart + 2], apart[#apart + 1] = plain.mark .. head .. arrival .. id, Lines.SCORE
+    Shares.count(plain.place, 1)
+  else
+    record = record .. struct.pack('>d', seq) .. plain.behind
+  end
+  records[last + 1], records[last + 2] = key, record
   records[last + 3], records[last + 4] = base .. 'spec:' .. id, spec
-  line[size + 1], line[size + 2] = Lines.SCORE, plain.head .. arrival .. id
+  line[size + 1], line[size + 2] = Lines.SCORE, head .. arrival .. id
   Write.put('jobs', arrival, id)
   Write.moved(false, 'ready', plain.queue, seq)
 end

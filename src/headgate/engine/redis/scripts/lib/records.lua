@@ -16,7 +16,9 @@
 -- all jobs have none of this.
 Store.LAYOUT = '>BBBdddI4I4I4dI4dddI4c0I4c0I4c0I4c0I4c0I4c0I4c0I4c0'
 Store.TAIL = '>I4I4d'
-Store.MORE_TAIL, Store.NEVER = '>dddI4c0', 2 ^ 53
+Store.FOLDED = Store.LAYOUT .. 'c0' -- with a tail: joining the two afterwards would make a long text twice
+Store.MORE_TAIL, Store.NEVER, Store.TAG_TO_END = '>dddI4c0', 2 ^ 53, 28 -- what is there of a tail from its tag on
+Store.ONLY_TAG = '\67\64\0\0\0\0\0\0\67\64\0\0\0\0\0\0\0\0\0\0' -- behind a tag: never, never, nothing
 Store.SUSPECT, Store.THREAD, Store.MORE = 128, 64, 32
 Store.SEQ_AT, Store.ENDED_AT, Store.NEED_AT = 12, 60, 76 -- where in it seq, ended_at and need stand
 Store.STATES = {'scheduled', 'ready', 'waiting', 'running', 'succeeded', 'failed', 'cancelled'}
@@ -50,10 +52,13 @@ function Store.need(text)
     need = {
       text = text, task = n[1], queue = n[2], tenant = n[3], priority = n[4], uses = n[5], retry = n[6], unique = n[7],
       retention = n[8], more = n[9] or false, share = more[1] or false, by_time = more[2] or false,
-      unique_for = more[3] or false, updates = more[4] or false, place = false,
+      unique_for = more[3] or false, updates = more[4] or false, place = false, share_head = false,
+      headed = false, tagged = false, head = false, apart = false, apart_at = false, bounded = false, crowded = false,
     }
     need.brings = Store.brings(n[5])
-    if need.share then need.place = format('%02d', need.priority) .. need.queue end
+    if need.share then
+      need.place, need.share_head = Shares.place(need.priority, need.queue), Shares.head(need.share)
+    end
     Store.needs[text], Store.needs_known = need, Store.needs_known + 1
   end
   return need
@@ -119,7 +124,8 @@ function Store.table_for(id, need)
     attempt = 0, tries = 0, past = 0, units = 0, refusals = false, started_at = false, ended_at = false,
     expires_at = false, outcome = false, worker = false, offered_by = false, waiting_on = false, holds = false,
     error = false, progress = false, result = false, cancel = false, aside = false, suspicion = 0, lost = 0,
-    lost_after = 0, tag = 0, start_by = false, was_start_by = false, unique_until = false, spent = false,
+    lost_after = 0, tag = 0, start_by = false, was_start_by = false, unique_until = false, spent = false, tail_of = 0,
+    tail = false,
   }
   Store.use(job)
   return job
@@ -189,16 +195,28 @@ function Store.read(id, text)
 end
 
 function Store.read_more(job, text, tail)
+  if sub(text, tail + 8) == Store.ONLY_TAG then
+    local tag = struct.unpack('>d', text, tail)
+    job.tag, job.tail_of, job.tail = tag, tag, sub(text, tail)
+    return
+  end
   local tag, start_by, unique_until, spent = struct.unpack(Store.MORE_TAIL, text, tail)
   job.tag, job.spent = tag, spent ~= '' and parse(spent)
   job.start_by, job.unique_until = start_by < Store.NEVER and start_by, unique_until < Store.NEVER and unique_until
   job.was_start_by = job.start_by
 end
 
+-- Most that have one have nothing but a tag in it, which hardly ever changes.
 function Store.more_tail(job)
-  local spent = job.spent and pack(job.spent) or ''
-  return struct.pack(
-    Store.MORE_TAIL, job.tag, job.start_by or Store.NEVER, job.unique_until or Store.NEVER, #spent, spent)
+  if job.start_by or job.unique_until or job.spent then
+    local spent = job.spent and pack(job.spent) or ''
+    return struct.pack(
+      Store.MORE_TAIL, job.tag, job.start_by or Store.NEVER, job.unique_until or Store.NEVER, #spent, spent)
+  end
+  if job.tail_of ~= job.tag then
+    job.tail_of, job.tail = job.tag, struct.pack('>d', job.tag) .. Store.ONLY_TAG
+  end
+  return job.tail
 end
 
 function Store.folded(job)
@@ -218,9 +236,9 @@ function Store.folded(job)
     state, tail = state + Store.MORE, tail .. Store.more_tail(job)
   end
   return struct.pack(
-    Store.LAYOUT, state, Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
+    Store.FOLDED, state, Store.OUTCOME_CODES[job.outcome] or 0, flags, job.due, job.seq,
     job.enqueued_at, job.attempt, job.tries, job.past, job.units, refusals or 0, started_at or 0, job.ended_at or 0,
     job.expires_at or 0, #need, need, #worker, worker, #offered_by, offered_by, #waiting_on, waiting_on, #holds, holds,
-    #error, error, #progress, progress, #result, result
-  ) .. tail
+    #error, error, #progress, progress, #result, result, tail
+  )
 end

@@ -14,7 +14,7 @@ function Transaction.open_shelf()
   if shelf and shelf.known > 1000 or Transaction.shelved > 64 then Transaction.shelves, Transaction.shelved = {}, 0 end
   shelf = Transaction.shelves[base]
   if not shelf then
-    shelf = {known = 0, keys = {}, readies = {}, queues = {}}
+    shelf = {known = 0, keys = {}, readies = {}, queues = {}, places = {}}
     Transaction.shelves[base], Transaction.shelved = shelf, Transaction.shelved + 1
   end
   Transaction.shelf, Ledger.shelf = shelf, shelf.keys
@@ -34,10 +34,11 @@ function Transaction.reset(keys, given)
   Transaction.open_shelf()
   Store.put_away()
   Lines.all, Lines.readies, Lines.asides = empty(Lines.all), empty(Lines.readies), empty(Lines.asides)
-  Lines.suspected, Lines.shares, Lines.crowds = empty(Lines.suspected), empty(Lines.shares), empty(Lines.crowds)
+  Lines.suspected, Lines.places, Lines.crowds = empty(Lines.suspected), empty(Lines.places), empty(Lines.crowds)
   Full.pending = empty(Full.pending)
   Shares.virtual, Shares.means, Shares.counts = empty(Shares.virtual), empty(Shares.means), empty(Shares.counts)
-  Shares.listed, Shares.retags, Shares.forgetting = empty(Shares.listed), empty(Shares.retags), false
+  Shares.lasts, Shares.listed, Shares.retags = empty(Shares.lasts), empty(Shares.listed), empty(Shares.retags)
+  Shares.forgetting = false
   Write.by_score, Write.by_field, Write.by_count, Write.puts, Write.takes =
     empty(Write.by_score), empty(Write.by_field), empty(Write.by_count), empty(Write.puts), empty(Write.takes)
   Write.records, Write.by_block = empty(Write.records), empty(Write.by_block)

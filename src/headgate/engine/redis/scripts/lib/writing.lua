@@ -108,9 +108,8 @@ function Write.indexes(job)
     Write.take('scheduled', Store.by_arrival(job))
   end
   if job.start_by or job.was_start_by then Write.starting(job, was, state) end
-  if job.need.share then
-    local counted = (Shares.COUNTED(state) and 1 or 0) - (Shares.COUNTED(was) and 1 or 0)
-    if counted ~= 0 then Shares.count(job.need.place, counted) end
+  if was ~= state and not (was == 'ready' and state == 'running') and job.need.share then
+    Shares.count_move(job.need.place, was, state)
   end
   if Store.ENDED[state] then
     local at = job.expires_at

@@ -138,8 +138,7 @@ local function forget_shares()
   end
   for _, field in ipairs(until_now('learnt', Text.whole(now - Shares.KEEP_MEANS))) do
     local queue, share = Text.parted(field)
-    local busy = false
-    for _, place in ipairs(Shares.places(share)) do busy = busy or sub(place, 3) == queue end
+    local busy = #Shares.places(share, queue) > 0
     if not busy then Write.field('means', field, false) end
     Write.score('learnt', field, busy and now)
   end
