@@ -20,7 +20,7 @@ endif
 FAST := -m "not slow and not server and not postgres" --ignore=tests/redis --ignore=tests/postgres
 
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-PROCESSES ?= $(shell echo $$(( $(CORES) + 4 )))
+PROCESSES ?= $(shell echo $$(( $(CORES) + 2 )))
 FAST_PROCESSES ?= $(shell echo $$(( $(CORES) + 1 )))
 
 .DEFAULT_GOAL := help
@@ -36,7 +36,7 @@ demo: $(STAMP) ## Watch limits at work
 	@$(BIN)/headgate demo $(ARGS)
 
 # Style, types and contracts are checked while the tests run, and reported behind them. Slow tests come first, and wait
-# more than they compute: four more processes than cores run one test after the other.
+# more than they compute: two more processes than cores run one test after the other.
 test: $(STAMP) ## Everything CI checks: lint, types, import contracts, all tests
 	@log=$$(mktemp); $(MAKE) --no-print-directory --keep-going lint types contracts >$$log 2>&1 & checks=$$!; \
 	trap 'kill $$checks 2>/dev/null; rm -f $$log' EXIT; trap 'exit 130' INT TERM; \
