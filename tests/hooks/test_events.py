@@ -328,17 +328,20 @@ async def test_without_listeners_nothing_is_kept(app: App):
 
 async def test_floating_limits_refresh_without_a_word(app: App):
     refreshed = []
+    there = asyncio.Event()
 
-    @app.floating_limit("llm", default=1, every=1)
+    @app.floating_limit("llm", default=1, every=60)
     async def llm(limit) -> int:
         refreshed.append(limit.key)
+        there.set()
         return 2
 
     @app.task(limits=[FloatingLimit("llm")])
-    async def work() -> None: ...
+    async def work() -> None:
+        await asyncio.wait_for(there.wait(), 20)  # the key is in use until it is looked at
 
     events = listening(app)
-    await app.enqueue_many([work.job(), work.job()])  # the second waits, so the key is in use
+    await app.enqueue_many([work.job(), work.job()])
     await app.run_until_idle()
     assert refreshed == ["llm"]
     assert {event.task for event in events} == {"work"}
