@@ -337,7 +337,7 @@ class Slot:
             async with asyncio.timeout(self._timeout):
                 await keeper.ask(holding, job)
             with suppress(TimeoutError):
-                async with asyncio.timeout(PROMPT):
+                async with asyncio.timeout(PROMPT if self._timeout is None else min(PROMPT, self._timeout)):
                     await told.wait()
             if not told.is_set():
                 rest = None if self._timeout is None else max(0.0, begun + self._timeout - loop.time())
@@ -353,6 +353,8 @@ class Slot:
         try:
             yield
         except TimeoutError:
+            if self._timeout is None:  # not ours
+                raise
             raise TimeoutError(f"no slot was free within {self._timeout:g} seconds") from None
 
     async def _forget(self) -> None:
