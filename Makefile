@@ -46,7 +46,7 @@ test: $(STAMP) ## Everything CI checks: lint, types, import contracts, all tests
 	test $$checked = 0 || echo "LINT, TYPES OR CONTRACTS FAILED: see just above"; \
 	test $$tests = 0 && test $$checked = 0
 
-test-fast: $(STAMP) ## The tests that take less than a minute together
+test-fast: $(STAMP) ## The quick tests, which need no server
 	@$(BIN)/pytest -n $(FAST_PROCESSES) --dist=load --maxschedchunk=4 $(FAST) $(ARGS)
 
 test-postgres: $(STAMP) ## All tests on PostgreSQL, also those that take long (CONTRIBUTING.md: other versions)

@@ -65,11 +65,19 @@ def listening(monkeypatch: pytest.MonkeyPatch) -> Callable[[SqliteEngine], bool]
     return lambda engine: engine._opened().watchers.rest == 3600.0  # pyright: ignore[reportPrivateUsage]
 
 
-async def hear_of(engine: SqliteEngine, other: Child, sleeper: Sleeper, id: str) -> None:
-    """The other process enqueues, and the sleeper is woken for it."""
-    other.tell(id)
-    assert await asyncio.to_thread(other.hear) == "done"
-    await sleeper.woken()
+async def hear_each(engine: SqliteEngine, path: Path, times: int) -> None:
+    """Another process enqueues job after job, and a sleeper of this one is woken for each."""
+    with Child(ENQUEUE, path) as other:
+        assert await asyncio.to_thread(other.hear) == "open"
+        sleeper = Sleeper()
+        unwatch = engine.watch_work(sleeper.wake)
+        await sleeper.woken()  # the first look, when the listening begins
+        for n in range(times):
+            other.tell(f"j{n}")
+            assert await asyncio.to_thread(other.hear) == "done"
+            await sleeper.woken()
+        unwatch()
+        other.tell("end")
 
 
 @linux
@@ -77,15 +85,7 @@ async def test_commits_of_another_process_are_heard_of_without_looking(
     engine: SqliteEngine, path: Path, listening: Callable[[SqliteEngine], bool]
 ):
     assert listening(engine) is False
-    with Child(ENQUEUE, path) as other:
-        assert await asyncio.to_thread(other.hear) == "open"
-        sleeper = Sleeper()
-        unwatch = engine.watch_work(sleeper.wake)
-        await sleeper.woken()  # the first look, when the listening begins
-        for n in range(20):
-            await hear_of(engine, other, sleeper, f"j{n}")
-        unwatch()
-        other.tell("end")
+    await hear_each(engine, path, 20)
 
 
 @linux
@@ -97,15 +97,7 @@ async def test_a_notice_is_followed_whatever_the_time_stamps_say(
 ):
     """A process that stands still between its write and its commit for so long that the write is old news."""
     monkeypatch.setattr(waking.Watchers, "stirred", lambda self: False)
-    with Child(ENQUEUE, path) as other:
-        assert await asyncio.to_thread(other.hear) == "open"
-        sleeper = Sleeper()
-        unwatch = engine.watch_work(sleeper.wake)
-        await sleeper.woken()
-        for n in range(3):
-            await hear_of(engine, other, sleeper, f"j{n}")
-        unwatch()
-        other.tell("end")
+    await hear_each(engine, path, 3)
 
 
 def test_a_look_is_due_once_in_a_while_whatever_the_time_stamps_say(
@@ -126,15 +118,7 @@ async def test_where_the_operating_system_does_not_tell_commits_are_found_by_loo
     monkeypatch.setattr(inotify, "_libc", lambda: None)
     monkeypatch.setattr(waking, "REST", 3600.0)
     engine = await open_engine()
-    with Child(ENQUEUE, path) as other:
-        assert await asyncio.to_thread(other.hear) == "open"
-        sleeper = Sleeper()
-        unwatch = engine.watch_work(sleeper.wake)
-        await sleeper.woken()
-        for n in range(3):
-            await hear_of(engine, other, sleeper, f"j{n}")
-        unwatch()
-        other.tell("end")
+    await hear_each(engine, path, 3)
 
 
 @linux
